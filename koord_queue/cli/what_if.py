@@ -1,4 +1,4 @@
-"""`koord-queue what-if`: what edits of quotas, queues, nodes and units would change."""
+"""`koord-queue what-if`: what edits of quotas, policies, queues, nodes and units change."""
 
 from __future__ import annotations
 
@@ -43,6 +43,13 @@ class Horizon(click.ParamType[float]):
     multiple=True,
     metavar="NAME.max.RESOURCE=VALUE",
     help="Change a bound (max or min): +N and -N from the present one, none without one.",
+)
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="NAME.userLimits[N].max.RESOURCE=VALUE",
+    help="Change a limit or a budget (NAME.budgets[N].hours) of a QuotaPolicy: +N, -N, none.",
 )
 @click.option(
     "--queue",

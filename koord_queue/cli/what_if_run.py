@@ -17,6 +17,7 @@ from koord_queue.reach import questions
 from koord_queue.reach.dry_run import check_patches
 from koord_queue.session import edit_flags
 from koord_queue.session.answer_context import AnswerContext, has_cluster, open_context, show_tree
+from koord_queue.session.policy_flags import policy_edits, read_policy_flag
 from koord_queue.session.session import Session
 from koord_queue.show.paragraphs import write_lines
 from koord_queue.show.what_if import HORIZON_COLUMNS, horizon_lines, horizon_rows, what_if_lines
@@ -28,6 +29,7 @@ class Edits(NamedTuple):
     """The flags that are edits, as they were typed."""
 
     quotas: tuple[str, ...]
+    policies: tuple[str, ...]
     queues: tuple[str, ...]
     nodes: tuple[str, ...]
     ended: tuple[str, ...]
@@ -61,7 +63,9 @@ def _question(context: AnswerContext, edits: Edits, file: str | None) -> Json:
     question = {"edits": []} if file is None else _read_question(file)
     question["edits"] = [*question["edits"], *_own_edits(context, edits)]
     if not question["edits"]:
-        raise click.UsageError("Nothing is edited: --quota, --queue, --node, --end or --file.")
+        raise click.UsageError(
+            "Nothing is edited: --quota, --policy, --queue, --node, --end or --file."
+        )
     return question
 
 
@@ -87,6 +91,9 @@ def _own_edits(context: AnswerContext, edits: Edits) -> list[Json]:
     for named in edits.ended:
         namespace, name = context.find(named)
         found.append({"kind": "QueueUnit", "namespace": namespace, "name": name, "end": True})
+    if edits.policies:
+        flags = [read_policy_flag(each) for each in edits.policies]
+        found += policy_edits(flags, context.policies())
     if quotas:
         found += edit_flags.quota_edits(quotas, context.quotas())
     return found

@@ -9,7 +9,7 @@ import msgspec
 
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import Conflicting, Missing, NotServed, Refused
-from koord_queue.reach.media_types import MERGE_PATCH
+from koord_queue.reach.media_types import JSON_PATCH, MERGE_PATCH
 from koord_queue.reach.resources import (
     ELASTIC_QUOTA_TREES,
     ELASTIC_QUOTAS,
@@ -181,7 +181,10 @@ def check_patches(cluster: Cluster, edits: Sequence[Json], system_namespace: str
     """
     unasked, dry_runs = [], DryRuns(cluster)
     for edit in edits:
-        patch = edit.get("patch")
+        operations = edit.get("operations")
+        patch, kind_of_patch = edit.get("patch"), MERGE_PATCH
+        if operations:
+            patch, kind_of_patch = operations, JSON_PATCH
         resource = _EDITED.get(str(edit.get("kind")))
         if patch is None or resource is None:
             continue
@@ -196,7 +199,7 @@ def check_patches(cluster: Cluster, edits: Sequence[Json], system_namespace: str
             continue
         try:
             target = resource.path(namespace, name)
-            cluster.send("PATCH", target, msgspec.json.encode(patch), MERGE_PATCH, DRY_RUN)
+            cluster.send("PATCH", target, msgspec.json.encode(patch), kind_of_patch, DRY_RUN)
         except (Refused, Missing, NotServed) as error:
             unasked.append(f"{kind} {name}: {error.message}")
         except CommandError as error:

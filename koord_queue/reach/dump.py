@@ -73,6 +73,10 @@ class DumpSource:
         """Return the quotas' objects."""
         return self._answers.quota_objects()
 
+    def policy_objects(self) -> list[dict[str, Any]]:
+        """Return the QuotaPolicies."""
+        return self._answers.policy_objects()
+
     def answer(self, question: Question[AnswerT]) -> AnswerT:
         """Return the answer at the time of the dump. See `Source`."""
         if question.dump is None:

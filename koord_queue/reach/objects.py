@@ -13,6 +13,7 @@ from koord_queue.reach.resources import (
     ELASTIC_QUOTA_TREES,
     ELASTIC_QUOTAS,
     QUEUE_UNITS,
+    QUOTA_POLICIES,
     RESOURCE_QUOTAS,
 )
 from shared_api.objects.queue_unit import QueueUnit
@@ -57,6 +58,18 @@ def read_quotas(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
             continue
         found += [{**each, "kind": kind} for each in objects]
     return found
+
+
+def read_policies(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
+    """Return the QuotaPolicies; `namespace`: that of the queues.
+
+    Raises:
+        CommandError: They may not be read.
+    """
+    try:
+        return list(_objects(cluster, QUOTA_POLICIES.path(namespace)))
+    except (Missing, NotServed):
+        return []
 
 
 def _objects(cluster: Cluster, path: str) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from koord_queue.answers.decoding import decode
 from koord_queue.errors import CommandError
 from koord_queue.reach.dump import open_dump
 from koord_queue.reach.named import place_of_unit
-from koord_queue.reach.objects import read_quotas
+from koord_queue.reach.objects import read_policies, read_quotas
 from koord_queue.reach.sources import Source
 from koord_queue.session.session import Session
 from koord_queue.show.documents import show_document
@@ -29,6 +29,7 @@ class AnswerContext(NamedTuple):
         namespace: Returns the namespace of names that have none.
         now: The time of the answers.
         quotas: Returns the objects of all quotas that may be read.
+        policies: Returns the QuotaPolicies.
     """
 
     source: Source
@@ -36,6 +37,7 @@ class AnswerContext(NamedTuple):
     namespace: Callable[[], str]
     now: datetime
     quotas: Callable[[], list[dict[str, Any]]]
+    policies: Callable[[], list[dict[str, Any]]]
 
     @property
     def wall(self) -> Wall:
@@ -56,6 +58,7 @@ def open_context(session: Session, dump: str | None) -> AnswerContext:
         lambda: namespace,
         source.now(),
         source.quota_objects,
+        source.policy_objects,
     )
 
 
@@ -80,6 +83,7 @@ def _ask_cluster(session: Session) -> AnswerContext:
         namespace,
         session.clock.now(),
         lambda: read_quotas(session.cluster(), session.namespace),
+        lambda: read_policies(session.cluster(), session.choice.system_namespace),
     )
 
 

@@ -19,6 +19,7 @@ from queue_insight.debug_api.question_caller import caller_of
 from queue_insight.what_if.at_once import AtOnce, Eviction, Start, Wait, answer_at_once
 from queue_insight.what_if.edit import Edit, EditError, FieldError
 from queue_insight.what_if.horizon import Horizon
+from queue_insight.what_if.json_patches import MAX_OPERATIONS
 from queue_insight.what_if.measures import COMPLETED, LEAST_COMPARED, Comparison, Spread
 from queue_scheduler.debug_api.hiding import OF_OTHERS, OfUnit, Owner, SumOf, hide
 from queue_scheduler.debug_api.views import RefusalView, view_refusal
@@ -67,6 +68,8 @@ HOUR: Final = 3600
 class EditBody(BaseModel):
     """One edit: a JSON merge patch of one object; null deletes it, an unknown name creates it.
 
+    `operations` are a JSON patch in its place, for a part of a list: of a QuotaPolicy alone.
+
     `kind` is Queue, QueueUnit, ElasticQuota, ElasticQuotaTree, ResourceQuota, QuotaPolicy, Node, or
     SchedulerSettings (of all queues). `copies` of a Node adds nodes like it. `end` of a QueueUnit
     ends its job, `requeue` evicts it, and it waits again.
@@ -79,6 +82,7 @@ class EditBody(BaseModel):
     namespace: str = Field(default="", max_length=63)
     name: str = Field(default="", max_length=SUBDOMAIN_LENGTH)
     patch: dict[str, Any] | None = None
+    operations: list[dict[str, Any]] = Field(default=[], max_length=MAX_OPERATIONS)
     copies: int = Field(default=0, ge=0, le=10_000)
     end: bool = False
     requeue: bool = False
@@ -92,6 +96,7 @@ class EditBody(BaseModel):
             namespace=self.namespace,
             name=self.name,
             patch=self.patch if has_patch else msgspec.UNSET,
+            operations=tuple(self.operations),
             copies=self.copies,
             end=self.end,
             requeue=self.requeue,

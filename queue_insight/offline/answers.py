@@ -158,6 +158,11 @@ class OfflineAnswers:
             for each in objects
         ]
 
+    def policy_objects(self) -> list[dict[str, Any]]:
+        """Return the QuotaPolicies as the API server has them."""
+        policies = self._loaded.dump.policies.objects
+        return [msgspec.json.decode(msgspec.json.encode(each)) for each in policies]
+
     def _queues(self) -> Iterator[views.QueueView]:
         offset = 0
         while page := self._state_answers.queues(offset, MAX_PAGE).items:

@@ -8,6 +8,7 @@ from typing import Final
 
 from queue_insight.what_if.cost import check_cost
 from queue_insight.what_if.edit import AppliedEdit, Edit, EditError, FieldError
+from queue_insight.what_if.json_patches import OPERATIONS
 from queue_insight.what_if.object_edits import edit_elastic_quota, edit_node, edit_queue, edit_quota
 from queue_insight.what_if.policy_edits import edit_policy
 from queue_insight.what_if.settings_edits import SETTINGS, edit_settings
@@ -66,6 +67,8 @@ def _apply(engine: Engine, edit: Edit, wall: datetime) -> AppliedEdit:
         raise FieldError("kind", text)
     if edit.kind not in KINDS:
         raise FieldError("kind", f"must be one of {', '.join(KINDS)}")
+    if edit.operations:
+        _check_alone(edit, OPERATIONS, "QuotaPolicy")
     if edit.copies:
         _check_alone(edit, "copies", "Node")
     if edit.end:

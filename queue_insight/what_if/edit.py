@@ -18,6 +18,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
         namespace: Its namespace; "" if it has none, or its name is unique.
         name: Its name; an unknown one creates it.
         patch: A JSON merge patch; None deletes the object. Unset with `copies` and `end`.
+        operations: A JSON patch in place of `patch`, for a part of a list; for QuotaPolicies alone.
         copies: How many nodes like it are added; for nodes alone.
         end: Whether its job ends, with all pods; for units alone.
         requeue: Whether it is evicted, and waits again; for units alone.
@@ -28,6 +29,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     name: str = ""
     patch: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
+    operations: tuple[dict[str, Any], ...] = ()
     copies: int = 0
     end: bool = False
     requeue: bool = False

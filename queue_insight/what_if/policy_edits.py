@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from queue_insight.insight.queue_source import find_made_for
 from queue_insight.what_if.edit import PATCH, AppliedEdit, Edit, FieldError
+from queue_insight.what_if.json_patches import OPERATIONS, apply_operations
 from queue_insight.what_if.object_edits import existing, has_patch, patched, put_queue
 from queue_insight.what_if.validation import decode
 from queue_scheduler.engine.engine import Engine
@@ -38,6 +39,8 @@ def edit_policy(engine: Engine, edit: Edit, wall: datetime) -> AppliedEdit:
     policy = None if stated is None else stated.api_object
     named = () if policy is None else policy.spec.quotas
     before = {quota: engine.policies.statement_of(quota) for quota in named}
+    if edit.operations:
+        edit = _as_merge_patch(edit, existing(policy, edit))
     if not has_patch(edit):
         engine.on_quota_policy_gone(existing(policy, edit).metadata.name)
         _let_queues_follow(engine, before)
@@ -55,6 +58,21 @@ def edit_policy(engine: Engine, edit: Edit, wall: datetime) -> AppliedEdit:
         raise FieldError(f"{PATCH}.spec", found.problem)
     _let_queues_follow(engine, before)
     return AppliedEdit(unread=unread)
+
+
+def _as_merge_patch(edit: Edit, policy: QuotaPolicy) -> Edit:
+    """Return an edit that makes of a policy what the operations of another one do."""
+    before = msgspec.json.decode(msgspec.json.encode(policy))  # with lists, not tuples
+    after = apply_operations(before, edit.operations)
+    for name in before.keys() | after.keys():
+        if name != "spec" and before.get(name) != after.get(name):
+            raise FieldError(OPERATIONS, "change only what is below /spec")
+    was, spec = before.get("spec", {}), after.get("spec")
+    if not isinstance(spec, dict):
+        raise FieldError(OPERATIONS, "the spec must be an object")
+    changed = {key: spec.get(key) for key in was.keys() | spec.keys()}
+    patch = {key: value for key, value in changed.items() if value != was.get(key)}
+    return replace(edit, operations=(), patch={"spec": patch})
 
 
 def _let_queues_follow(engine: Engine, before: Mapping[str, PolicyStatement | None]) -> None:

@@ -97,6 +97,8 @@ def test_a_command_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None
             "'queue/a/b' names no queue", id="when of no queue"),
         pytest.param(["what-if", "--server", "http://127.0.0.1:1", "--quota", "x"],
             "Write NAME.max.RESOURCE=VALUE", id="what-if --quota"),
+        pytest.param(["what-if", "--server", "http://127.0.0.1:1", "--policy", "x"],
+            "Write NAME.userLimits[N].max.RESOURCE=VALUE", id="what-if --policy"),
         pytest.param(["what-if", "--server", "http://127.0.0.1:1", "--queue", "x"],
             "Write NAME.priority=N", id="what-if --queue"),
         pytest.param(["what-if", "--server", "http://127.0.0.1:1", "--node", "x"],

@@ -129,6 +129,28 @@ def test_a_patch_is_sent_to_the_object_that_it_is_of() -> None:
     assert server.asked == [("PATCH", path, (("dryRun", "All"),))]
 
 
+def test_operations_are_sent_as_a_json_patch() -> None:
+    sent: list[tuple[str, Any, str]] = []
+
+    class Keeping(Recorded):
+        def send(
+            self,
+            method: str,
+            path: str,
+            body: bytes = b"",
+            content_type: str = "",
+            query: Query = (),
+        ) -> bytes:
+            sent.append((path, json.loads(body), content_type))
+            return b"{}"
+
+    operations = [{"op": "remove", "path": "/spec/budgets/0"}]
+    edit = {"kind": "QuotaPolicy", "name": "p", "operations": operations}
+    assert check_patches(Keeping(), [edit], "system") == []
+    path = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/system/quotapolicies/p"
+    assert sent == [(path, operations, "application/json-patch+json")]
+
+
 @pytest.mark.parametrize("error", [Refused("may not"), Missing("not there")])
 def test_a_patch_that_may_not_be_sent_is_noted(error: CommandError) -> None:
     assert check_patches(Recorded(error), [EDIT], "system") == [f"Queue q: {error.message}"]

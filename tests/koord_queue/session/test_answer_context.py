@@ -16,7 +16,10 @@ from koord_queue.cli.app import run
 from queue_insight.debug_api.answers import Answers
 from queue_insight.debug_api.app import build_whole_app
 from queue_scheduler.debug_api.state_answers import StateAnswers
+from queue_scheduler.engine.engine import Engine
 from shared_api.debug_api.access import open_access
+from shared_api.objects.quota_policy import UserLimit
+from tests.properties.engine_kit import build_policy
 from tests.queue_insight.offline.dump_files import SETTINGS, dump_bytes, edited, write
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.served_app import served
@@ -310,3 +313,23 @@ def test_a_hostile_dump_ends_with_an_answer_or_a_sentence(
     code = ask(folder, line, "hostile.json")
     said = capsys.readouterr().err.splitlines()
     assert (code, sum(each.startswith("error: ") for each in said)) in {(0, 0), (1, 1)}
+
+
+def test_a_limit_of_a_policy_of_a_dump_is_raised(
+    kit: ShellKit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limit = build_policy("limits", ["team"], UserLimit(users=("*",), running=1))
+    kit.shared.apply(Engine.on_quota_policy, limit)
+    write(tmp_path, "dump.json", dump_bytes(kit))
+    raised = "what-if --quota team.max.cpu=+1"
+    assert ask(tmp_path, raised) == 0
+    assert "1 unit starts" not in capsys.readouterr().out
+    assert ask(tmp_path, f"{raised} --policy limits.userLimits[0].running=+1") == 0
+    assert "1 unit starts" in capsys.readouterr().out
+
+
+def test_of_a_quota_of_a_dump_it_is_said_that_it_has_no_budgets(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(folder, "when quota/team") == 0
+    assert "quota team has no budgets" in capsys.readouterr().err

@@ -32,9 +32,10 @@ from shared_api.caller_shares import token_key
 from shared_api.debug_api.access import LocalAccess, ReviewedAccess, open_access
 from shared_api.debug_api.debug_app import build_debug_app
 from shared_api.debug_api.router_group import Guard
+from shared_api.objects.quota_policy import UserLimit
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.well_known_labels import ENABLE_PREEMPTION, PREEMPT_RUNNING, QUOTA_NAME
-from tests.properties.engine_kit import running
+from tests.properties.engine_kit import build_policy, running
 from tests.queue_insight.insight.changes_kit import SINCE
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.served_app import served
@@ -120,6 +121,28 @@ def test_too_few_futures_tell_nothing_and_say_so(full: ShellKit, count: int, wan
     assert found.no_horizon.startswith(want)
     assert (found.horizon is None, bool(found.no_horizon)) == (bool(want), bool(want))
     assert found.started_count == 1
+
+
+def test_the_json_patch_of_a_change_is_an_edit_as_it_is(full: ShellKit) -> None:
+    limit = UserLimit(users=("*",), running=1)
+    full.shared.apply(Engine.on_quota_policy, build_policy("p", ["team"], limit))
+    path = "/spec/userLimits/0/running"
+    operations = [
+        {"op": "test", "path": path, "value": 1},
+        {"op": "replace", "path": path, "value": 9},
+    ]
+    edit = {
+        "kind": "QuotaPolicy",
+        "namespace": "koord-queue",
+        "name": "p",
+        "operations": operations,
+    }
+    raised = {"kind": "ElasticQuota", "name": "team", "patch": {"spec": {"max": {"cpu": "9"}}}}
+    with served(build(full)) as client:
+        alone, both = ask(client, raised), ask(client, raised, edit)
+        wrong = client.post("/debug/what-if", json={"edits": [edit | {"operations": [{}] * 65}]})
+    assert alone["startedCount"] < both["startedCount"]
+    assert wrong.status_code == 422
 
 
 def test_a_missing_patch_is_not_a_null(client: httpx.Client) -> None:

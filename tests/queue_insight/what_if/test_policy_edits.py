@@ -138,6 +138,106 @@ def test_an_edited_budget_counts_at_once() -> None:
     assert list(engine.usage.budgets.accounts) == []
 
 
+# --- JSON patches ---------------------------------------------------------------------------------
+
+
+def operations(*found: Any, name: str = "p") -> Edit:
+    return Edit(kind="QuotaPolicy", name=name, operations=found)
+
+
+RUNNING = "/spec/userLimits/0/running"
+
+
+def test_a_json_patch_changes_one_entry_and_leaves_the_others() -> None:
+    spec = {
+        "userLimits": [{"users": ["ann"], "max": {"nvidia.com/gpu": 4}}, {**FOUR, "users": ["*"]}]
+    }
+    test = {"op": "test", "path": "/spec/userLimits/0/max/nvidia.com~1gpu", "value": 4}
+    engine = edited(policy({"spec": spec}), operations(test, {**test, "op": "replace", "value": 8}))
+    stated = engine.policies.find("p")
+    assert stated is not None
+    ann, others = stated.api_object.spec.user_limits
+    assert (ann.max, ann.users, others.running) == ({"nvidia.com/gpu": 8}, ("ann",), 4)
+
+
+def test_a_field_can_be_added_and_removed() -> None:
+    add = {"op": "add", "path": "/spec/userLimits/0/pending", "value": 7}
+    engine = edited(operations(add, {"op": "remove", "path": RUNNING}))
+    rule = engine.policies.limits_of("a").for_user("ann")
+    assert (rule is None or rule.pending, running(engine, "a")) == (7, None)
+
+
+@pytest.mark.parametrize(
+    ("edit", "want"),
+    [
+        pytest.param(
+            operations({"op": "test", "path": RUNNING, "value": 9}),
+            "operations[0].value: the test fails: it is 2",
+            id="the list was edited meanwhile",
+        ),
+        pytest.param(
+            operations({"op": "replace", "path": RUNNING, "value": -1}),
+            "patch.spec.userLimits[0].running: must be at least 0",
+            id="what the schema refuses",
+        ),
+        pytest.param(
+            operations({"op": "remove", "path": "/spec/userLimits/1"}),
+            "operations[0].path: there is no '1'",
+            id="no such entry",
+        ),
+        pytest.param(
+            operations({"op": "add", "path": "/spec/userLimits/2", "value": {}}),
+            "operations[0].path: nothing can be added at '2'",
+            id="beyond the list",
+        ),
+        pytest.param(
+            operations({"op": "move", "path": RUNNING}),
+            "operations[0].op: must be one of test, add, replace, remove",
+            id="another operation",
+        ),
+        pytest.param(
+            operations({"op": "replace", "path": "spec", "value": 1}),
+            "operations[0].path: must be a path",
+            id="no path",
+        ),
+        pytest.param(
+            operations({"op": "add", "path": RUNNING}),
+            "operations[0].value: is required",
+            id="none",
+        ),
+        pytest.param(
+            operations({"op": "replace", "path": "/metadata/name", "value": "q"}),
+            "operations: change only what is below /spec",
+            id="the name",
+        ),
+        pytest.param(
+            operations({"op": "replace", "path": "/spec", "value": 1}),
+            "operations: the spec must be an object",
+            id="no spec",
+        ),
+        pytest.param(
+            operations({"op": "add", "path": "/spec/x", "value": 1}, name="x"),
+            "name: there is no QuotaPolicy 'x'",
+            id="unknown",
+        ),
+        pytest.param(
+            Edit(kind="Queue", name="q", operations=({"op": "add"},)),
+            "operations: is for a QuotaPolicy",
+            id="of another kind",
+        ),
+        pytest.param(
+            policy({}, operations=({"op": "add"},)),
+            "patch: cannot stand beside operations",
+            id="two patches",
+        ),
+    ],
+)
+def test_a_wrong_json_patch_is_refused(edit: Edit, want: str) -> None:
+    with pytest.raises(EditError) as caught:
+        edited(edit)
+    assert f"edits[0].{want}" in str(caught.value)
+
+
 # --- its queues -----------------------------------------------------------------------------------
 
 WEEK = {"levels": ["namespace"], "halfLife": "168h"}
