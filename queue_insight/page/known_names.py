@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 from queue_insight.page.known_state import KnownState
@@ -13,9 +14,15 @@ from queue_scheduler.engine.engine import Engine
 from shared_api.debug_api.views import View
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.node import Node
+from shared_api.objects.quota_policy import QuotaPolicy
 
 MAX_NAMES: Final = 2000
 """Names of each kind: a browser shows that many under a field while one types. Some 300 kB."""
+
+MAX_POLICIES: Final = 200
+"""QuotaPolicies: each may have some thousand values."""
+MAX_VALUES: Final = 200
+"""Values of one policy."""
 
 
 class QueueName(View):
@@ -40,14 +47,36 @@ class QuotaName(View):
     max: dict[str, str]
 
 
-class KnownNames(View):
-    """The first queues, quotas and nodes by name; `complete`: there are no others.
+class PolicyValue(View):
+    """A value of a QuotaPolicy that an edit may change.
 
-    Nodes are named to visitors who may read everything: no other answer of the page names one.
+    `path` is that of a JSON patch, `value` what the policy has there, and `text` says in words
+    which limit or budget it is of.
+    """
+
+    path: str
+    value: str | int
+    text: str
+
+
+class PolicyName(View):
+    """A QuotaPolicy with the values of its limits and budgets, in their order."""
+
+    name: str
+    namespace: str
+    values: list[PolicyValue]
+
+
+class KnownNames(View):
+    """The first queues, quotas, policies and nodes by name; `complete`: there are no others.
+
+    Nodes and policies are named to visitors who may read everything: no other answer of the page
+    names a node, and a policy names users.
     """
 
     queues: list[QueueName]
     quotas: list[QuotaName]
+    policies: list[PolicyName]
     nodes: list[str]
     complete: bool
 
@@ -58,6 +87,7 @@ class _Objects(NamedTuple):
     queues: list[tuple[str, str]]
     elastic_quotas: set[tuple[str, str]]
     nodes: list[str]
+    policies: list[QuotaPolicy]
 
 
 def show_names(asked: EngineAtTime, state: KnownState, visitor: Visitor) -> KnownNames:
@@ -70,6 +100,8 @@ def show_names(asked: EngineAtTime, state: KnownState, visitor: Visitor) -> Know
     """
     found = asked.shared.ask(_read)
     nodes = sorted(found.nodes) if visitor.reads_all else []
+    policies = sorted(found.policies, key=lambda each: each.metadata.name)
+    policies = policies if visitor.reads_all else []
     queues = sorted(found.queues, key=lambda key: key[::-1])
     quotas = sorted(_all(state.trees), key=lambda quota: quota.name)
     return KnownNames(
@@ -77,13 +109,15 @@ def show_names(asked: EngineAtTime, state: KnownState, visitor: Visitor) -> Know
             QueueName(name=name, namespace=namespace) for namespace, name in queues[:MAX_NAMES]
         ],
         quotas=[_show(quota, found.elastic_quotas) for quota in quotas[:MAX_NAMES]],
+        policies=[_show_policy(each) for each in policies[:MAX_POLICIES]],
         nodes=nodes[:MAX_NAMES],
-        complete=max(len(queues), len(quotas), len(nodes)) <= MAX_NAMES,
+        complete=max(len(queues), len(quotas), len(nodes)) <= MAX_NAMES
+        and len(policies) <= MAX_POLICIES,
     )
 
 
 def _read(engine: Engine) -> _Objects:
-    found = _Objects([], set(), [])
+    found = _Objects([], set(), [], [each.api_object for each in engine.policies])
     for queue in engine.queues:
         meta = queue.rules.api_object.metadata
         found.queues.append((meta.namespace, meta.name))
@@ -103,6 +137,33 @@ def _show(quota: QuotaNodeView, elastic: set[tuple[str, str]]) -> QuotaName:
         min=quota.min,
         max=quota.max,
     )
+
+
+def _show_policy(policy: QuotaPolicy) -> PolicyName:
+    return PolicyName(
+        name=policy.metadata.name,
+        namespace=policy.metadata.namespace,
+        values=list(islice(_values_of(policy), MAX_VALUES)),
+    )
+
+
+def _values_of(policy: QuotaPolicy) -> Iterator[PolicyValue]:
+    for number, limit in enumerate(policy.spec.user_limits):
+        at, whose = f"/spec/userLimits/{number}", ", ".join((*limit.users, *limit.groups))
+        about = f"userLimits {number} ({'users' if limit.users else 'groups'} {whose})"
+        for key, amount in limit.max.items():
+            path = f"{at}/max/{key.replace('~', '~0').replace('/', '~1')}"
+            yield PolicyValue(path=path, value=amount, text=f"{about}: {key}")
+        for name, count in (("running", limit.running), ("pending", limit.pending)):
+            if count is not None:
+                yield PolicyValue(path=f"{at}/{name}", value=count, text=f"{about}: {name}")
+    for number, budget in enumerate(policy.spec.budgets):
+        field = "amount" if budget.hours is None else "hours"
+        value = getattr(budget, field)
+        if value is not None:
+            what = f"hours of {budget.resource}" if field == "hours" else "amount"
+            text = f"budgets {number} ({budget.period}): {what}"
+            yield PolicyValue(path=f"/spec/budgets/{number}/{field}", value=value, text=text)
 
 
 def _all(trees: Iterable[QuotaNodeView]) -> Iterator[QuotaNodeView]:

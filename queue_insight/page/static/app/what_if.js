@@ -1,4 +1,4 @@
-// What edits of quotas, queues and nodes would change. Nothing is applied: the page writes YAML and
+// What edits of quotas, policies, queues and nodes would change. Nothing is applied: the page writes YAML and
 // commands to copy.
 import { ask, useAnswer } from "./api.js";
 import { asSentence, count, showAmount, span } from "./format.js";
@@ -10,13 +10,14 @@ import { toYaml } from "./yaml.js";
 
 const STOP_POLICIES = ["None", "Hold", "HoldAndDrain"];
 const HORIZONS = [["", "At once only"], ["3600", "One hour"], ["28800", "Eight hours"], ["86400", "One day"], ["604800", "One week"]];
-const API_VERSIONS = { ElasticQuota: "scheduling.sigs.k8s.io/v1alpha1", Queue: "scheduling.x-k8s.io/v1alpha1", Node: "v1" };
+const API_VERSIONS = { ElasticQuota: "scheduling.sigs.k8s.io/v1alpha1", Queue: "scheduling.x-k8s.io/v1alpha1", QuotaPolicy: "scheduling.x-k8s.io/v1alpha1", Node: "v1" };
 
 /** Return the edit of a row of the form, as POST /debug/what-if takes it. */
 export function editOf(row, names) {
   const { kind, name } = row;
   if (kind === "Node") return { kind, name, copies: Number(row.copies) };
   const namespace = namespaceOf(row, names);
+  if (kind === "QuotaPolicy") return { kind, name, namespace, operations: operationsOf(row, names) };
   const patch =
     kind === "Queue"
       ? { metadata: { annotations: { "koord-queue/stop-policy": row.stopPolicy } } }
@@ -24,11 +25,26 @@ export function editOf(row, names) {
   return namespace ? { kind, name, namespace, patch } : { kind, name, patch };
 }
 
-const NO_NAMES = { queues: [], quotas: [], nodes: [], complete: false };
+/** Return the JSON patch of one value of a policy; its test fails if the list was edited meanwhile. */
+function operationsOf(row, names) {
+  const { path, value } = valueOf(row, names) ?? { path: row.path };
+  const isCount = /\/(running|pending)$/.test(path);
+  const test = value === undefined ? [] : [{ op: "test", path, value }];
+  return [...test, { op: "replace", path, value: isCount ? Number(row.amount) : row.amount }];
+}
+
+/** Return the value of a policy that a row means: the chosen one, or the first. */
+function valueOf(row, names) {
+  const values = meantBy(row, names)[0]?.values ?? [];
+  return values.find(({ path }) => path === row.path) ?? values[0];
+}
+
+const NO_NAMES = { queues: [], quotas: [], policies: [], nodes: [], complete: false };
 
 /** Return the objects of a kind that can be edited, each {name, namespace}. */
 function knownOf(kind, names) {
   if (kind === "Node") return names.nodes.map((name) => ({ name }));
+  if (kind === "QuotaPolicy") return names.policies;
   return kind === "Queue" ? names.queues : names.quotas.filter(({ editable }) => editable);
 }
 
@@ -63,6 +79,7 @@ function newRow(query) {
     bound: "max",
     resource: query.get("resource") ?? "cpu",
     amount: "",
+    path: "",
     stopPolicy: "Hold",
     copies: "1",
     // Where the form was opened: the quotas from this one up are offered.
@@ -95,7 +112,7 @@ export function WhatIf() {
 
   return html`
     <h1>What if?</h1>
-    <p>Edit quotas, queues and nodes, and see what would change. Nothing is applied.</p>
+    <p>Edit quotas, policies, queues and nodes, and see what would change. Nothing is applied.</p>
     ${offered.error && html`<p class="hint">There are no names to choose from: ${asSentence(offered.error.message)}</p>`}
     <form onSubmit=${find}>
       ${rows.map(
@@ -154,7 +171,7 @@ function Field({ label, value, onChange, options = [], hint = "", ...others }) {
   </label>`;
 }
 
-const KINDS = [["ElasticQuota", "Quota (ElasticQuota)"], ["Queue", "Queue"], ["Node", "Node"]];
+const KINDS = [["ElasticQuota", "Quota (ElasticQuota)"], ["QuotaPolicy", "Limit or budget (QuotaPolicy)"], ["Queue", "Queue"], ["Node", "Node"]];
 
 function EditRow({ number, row, names, change, remove }) {
   const set = (field) => (value) => change({ [field]: value });
@@ -177,6 +194,7 @@ function EditRow({ number, row, names, change, remove }) {
       ${row.kind !== "Node" &&
       html`<${Field} label="Namespace" value=${namespaceOf(row, names)} options=${spaces} onChange=${set("namespace")} />`}
       ${row.kind === "ElasticQuota" && html`<${LimitFields} row=${row} names=${names} set=${set} />`}
+      ${row.kind === "QuotaPolicy" && html`<${PolicyFields} row=${row} names=${names} set=${set} />`}
       ${row.kind === "Queue" &&
       html`<${Choice} label="Stop policy" value=${row.stopPolicy} options=${STOP_POLICIES} onChange=${set("stopPolicy")} />`}
       ${row.kind === "Node" &&
@@ -222,6 +240,17 @@ function LimitFields({ row, names, set }) {
   `;
 }
 
+/** The limits and budgets of a policy, to choose one from, and its new amount. */
+export function PolicyFields({ row, names, set }) {
+  const values = meantBy(row, names)[0]?.values ?? [];
+  const chosen = valueOf(row, names);
+  if (!chosen) return null;
+  return html`
+    <${Choice} label="Limit or budget" value=${chosen.path} options=${values.map(({ path, text }) => [path, text])} onChange=${set("path")} />
+    <${Field} label="New amount" value=${row.amount} onChange=${set("amount")} required hint=${`now ${chosen.value}`} />
+  `;
+}
+
 /** That an edit would create an object: its name may be misspelled. */
 function Unknown({ row, names }) {
   const { kind, name } = row;
@@ -229,6 +258,7 @@ function Unknown({ row, names }) {
   if (kind === "ElasticQuota" && names.quotas.some((each) => each.name === name)) {
     return html`<p class="hint">${name} is not an ElasticQuota, so it cannot be edited here: this would create one of its name.</p>`;
   }
+  if (kind === "QuotaPolicy") return html`<p class="hint">There is no QuotaPolicy ${name} that you may edit here.</p>`;
   if (!names.complete) return null;
   return html`<p class="hint">There is no ${kind} ${name} yet: this would create it.</p>`;
 }
@@ -330,14 +360,16 @@ function HorizonRow({ what, comparison: { before, after, difference }, show }) {
 
 /** The edits, to be applied by whoever may: as manifests' fields, and as commands. */
 function ToCopy({ edits }) {
-  const patches = edits.filter((each) => each.patch);
+  const patches = edits.filter((each) => each.patch || each.operations);
   if (!patches.length) return null;
   const full = patches.map((each) => ({ apiVersion: API_VERSIONS[each.kind], ...each }));
+  // A part of a list has no manifest of its own.
+  const merged = full.filter((each) => each.patch);
   return html`<h2>To apply it yourself</h2>
     ${patches.some((each) => !each.namespace) &&
     html`<p class="hint">Without a namespace, kubectl takes the current one of its context.</p>`}
     <${Snippet} text=${full.map(patchCommand).join("\n")} label="as kubectl" />
-    <${Snippet} text=${full.map(manifestOf).join("---\n")} label="as YAML" />`;
+    ${merged.length > 0 && html`<${Snippet} text=${merged.map(manifestOf).join("---\n")} label="as YAML" />`}`;
 }
 
 function manifestOf({ apiVersion, kind, name, namespace, patch }) {
