@@ -55,7 +55,7 @@ class PolicyValue(View):
     """
 
     path: str
-    value: str | int
+    value: str | int | float
     text: str
 
 

@@ -172,7 +172,7 @@ def test_a_field_can_be_added_and_removed() -> None:
     [
         pytest.param(
             operations({"op": "test", "path": RUNNING, "value": 9}),
-            "operations[0].value: the test fails: it is 2",
+            "operations[0].value: the test fails: there is another value",
             id="the list was edited meanwhile",
         ),
         pytest.param(
