@@ -70,7 +70,7 @@ def _as_merge_patch(edit: Edit, policy: QuotaPolicy) -> Edit:
     was, spec = before.get("spec", {}), after.get("spec")
     if not isinstance(spec, dict):
         raise FieldError(OPERATIONS, "the spec must be an object")
-    changed = {key: spec.get(key) for key in was.keys() | spec.keys()}
+    changed = {key: spec.get(key) for key in sorted({*was, *spec})}
     patch = {key: value for key, value in changed.items() if value != was.get(key)}
     return replace(edit, operations=(), patch={"spec": patch})
 
