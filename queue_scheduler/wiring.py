@@ -44,6 +44,7 @@ from queue_scheduler.queue_objects.queue_status import QueueStatuses
 from queue_scheduler.queue_objects.quota_policy_status import QuotaPolicyStatuses
 from queue_scheduler.queue_objects.status_writer import StatusWriter
 from queue_scheduler.reporting.events import EventReporter, ObjectEvents
+from queue_scheduler.reporting.fair_metrics import FairMetrics
 from queue_scheduler.reporting.metrics import SchedulerMetrics, StateCollector, UnitMetrics
 from queue_scheduler.reporting.pending_reason import PendingReasonWriter
 from queue_scheduler.reporting.queue_heads import QueueHeads
@@ -600,6 +601,7 @@ def _build_collectors(parts: _BuiltParts, queue_labels: Mapping[str, str]) -> No
         registry.register(each)
         units.add_handler(each.on_queue_unit)
     registry.register(QueueHeads(parts.shared, parts.clock, queue_labels))
+    registry.register(FairMetrics(parts.shared))
 
 
 def _build_undecodable(parts: _BuiltParts) -> None:

@@ -31,7 +31,7 @@ MODULES: Final = {
     "tried": ("What becomes of a manifest that is submitted now.", ("TryView",)),
     "what_if": ("What follows from edits.", ("WhatIfView",)),
     "current_unit": ("Where a unit stands.", ("UnitView",)),
-    "queues": ("Where queues stand.", ("QueueView",)),
+    "queues": ("Where queues stand.", ("QueueView", "FairAccountsView")),
     "quotas": ("Quotas with their numbers.", ("QuotaTreePage", "UserLimitPage")),
     "log": ("What was decided.", ("LogView",)),
     "report": ("Who used how much over a time.", ("ReportView",)),

@@ -112,9 +112,9 @@ class FairTeam:
     def wall_after(self, seconds: int) -> datetime:
         return wall_time(WALL + self.second + seconds)
 
-    def end(self, names: Iterable[str] | str) -> None:
+    def end(self, names: Iterable[str] | str, namespace: str = "ns") -> None:
         for name in (names,) if isinstance(names, str) else names:
-            record = self.engine.record(f"ns/{name}")
+            record = self.engine.record(f"{namespace}/{name}")
             assert record is not None
             self.put(changed(record.unit, self.version(), "Succeed", admissions=()))
 
@@ -123,7 +123,7 @@ class FairTeam:
         name = self.ask(user, cpu, **fields)
         assert self.rest() == [name]
         self.pass_time(seconds)
-        self.end(name)
+        self.end(name, fields.get("namespace", "ns"))
 
     def order(self) -> list[str]:
         """Return the pending units in order."""

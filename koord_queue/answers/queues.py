@@ -34,3 +34,35 @@ class Queue(Answer, frozen=True):
     admitted: int = 0
     head: CurrentUnit | None = None
     last_refusal: Refusal | None = None
+
+
+class FairAccount(Answer, frozen=True):
+    """What one account has used of its share, and which units it has in the queue.
+
+    `level` is between what it is compared: user, group or namespace. Where groups are compared
+    first, a user has a `group`, and is compared with the other users of that. `times_share`: what
+    it has used, divided by what those beside it have used on average by their weights; null if its
+    weight is 0, which comes after all others. `namespaces` are those of its units, also of former
+    ones; "" among them stands for some that are not known any more.
+    """
+
+    level: str = ""
+    name: str = ""
+    group: str = ""
+    namespaces: tuple[str, ...] = ()
+    weight: int = 0
+    times_share: float | None = None
+    pending: int = 0
+    running: int = 0
+
+
+class FairAccounts(Answer, frozen=True):
+    """The accounts of a queue that have used the most of their shares, and the least.
+
+    The most comes first; `total` counts all. `others` counts those that are left out: there are too
+    many, or the caller may not read the units of all their namespaces.
+    """
+
+    total: int = 0
+    items: tuple[FairAccount, ...] = ()
+    others: int = 0

@@ -19,6 +19,7 @@ from queue_scheduler.cache.known_units import units_by_key
 from queue_scheduler.cache.unit_state import PENDING, CachedUnit
 from queue_scheduler.cycles.engine_reader import OwnEngine
 from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.fair_views import FairAccountsView, view_fair_accounts
 from queue_scheduler.debug_api.limit_views import LimitUse, find_limit_uses
 from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.engine.engine import Engine
@@ -63,6 +64,7 @@ class KnownState(msgspec.Struct, frozen=True):
         waiting: The pending units, by queue and namespace.
         users: The namespaces whose units are in its amounts, by quota.
         limit_uses: What users and groups have in quotas that limit them.
+        fair_accounts: The accounts of queues with the policy Fair, by queue.
         to_act: The units that wait until a user acts, by reason.
         not_running: The admitted units whose pods do not run, with what is said of that.
         unqueued: The pending units that stand in no queue, by key.
@@ -79,6 +81,7 @@ class KnownState(msgspec.Struct, frozen=True):
     waiting: dict[str, dict[str, Waiting]]
     users: dict[str, Users]
     limit_uses: tuple[LimitUse, ...]
+    fair_accounts: dict[str, FairAccountsView]
     to_act: tuple[UnitGroup, ...]
     not_running: tuple[tuple[str, Ready], ...]
     unqueued: tuple[str, ...]
@@ -163,11 +166,20 @@ def read_state(state: EngineAtTime, number: int) -> KnownState:
         waiting=waiting,
         users=users,
         limit_uses=tuple(find_limit_uses(engine)),
+        fair_accounts=_fair_accounts(engine, state.now()),
         to_act=find_units_to_act_on(engine),
         not_running=find_pods_not_running(engine),
         unqueued=find_unqueued(engine),
         records=units_by_key(engine.units),
     )
+
+
+def _fair_accounts(engine: Engine, now: datetime) -> dict[str, FairAccountsView]:
+    if not engine.usage.fair.is_on:
+        return {}
+    second = int(now.timestamp())
+    found = ((each.name, view_fair_accounts(engine, each.name, second)) for each in engine.queues)
+    return {name: accounts for name, accounts in found if accounts is not None}
 
 
 def _count(engine: Engine) -> tuple[dict[str, dict[str, Waiting]], dict[str, Users]]:

@@ -268,6 +268,7 @@ class Pages:
                 limit=query.limit,
                 units=show_units(page, self._start_of(at)),
                 others=others,
+                accounts=known.fair_accounts.get(name),
             )
 
         return self._encode(visitor, current, (name, query), build)

@@ -12,6 +12,7 @@ from queue_insight.page.sources import EngineAtTime
 from queue_insight.page.visitors import Visitor
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.fair_views import FairAccountsView
 from queue_scheduler.debug_api.hiding import OfUnit
 from queue_scheduler.debug_api.snapshots import Snapshots, UnitFacts
 from shared_api.debug_api.views import View
@@ -38,6 +39,7 @@ class QueueContent(View):
     First the pending ones, in order; then those on hold (position 0), by name; or as `sort` says.
     `total` counts the units that the visitor may read and the filter lets through, `others` all
     units of the queue that it may not read: whatever the filter is, it tells nothing about these.
+    `accounts`: who has used how much of a queue with the policy Fair, null with another policy.
     """
 
     leader: bool
@@ -48,6 +50,7 @@ class QueueContent(View):
     limit: int
     units: Annotated[list[UnitRow], OfUnit(counted="others")]
     others: int = 0
+    accounts: FairAccountsView | None = None
 
 
 class UnqueuedContent(View):

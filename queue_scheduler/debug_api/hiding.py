@@ -13,7 +13,7 @@ An answer about one unit is not hidden as a whole: its route has checked the rig
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, get_args
 
@@ -32,6 +32,9 @@ LEAST_SUMMED: Final = 3
 
 class Owner(NamedTuple):
     """The unit that a view is about: `namespace/name`, or the namespace alone.
+
+    If it is a list of namespaces, the view is about units of all of them, and only readers of all
+    are shown it; "" stands for namespaces that are not known, which readers of everything see.
 
     Attributes:
         is_asked: The reader has asked about it by name, with a right of its own: it is not hidden.
@@ -178,7 +181,7 @@ class _Reader(NamedTuple):
         plan, reader = _plan_of(type(view)), self
         changes: dict[str, Any] = {}
         if is_asked or plan.owner.is_asked:
-            reader = _Reader(self.may_read, _namespace_of(view) or self.asked)
+            reader = _Reader(self.may_read, next(iter(_namespaces_of(view)), self.asked))
         elif plan.owner.stays and not self.sees(view):
             changes[plan.unit] = ""
         for name, mark in plan.fields:
@@ -190,7 +193,7 @@ class _Reader(NamedTuple):
         match mark, getattr(view, name):
             case SumOf(units, amount), value:
                 hidden = [each for each in getattr(view, units) if not self.sees(each)]
-                if not may_sum(str(_namespace_of(each)) for each in hidden):
+                if not may_sum(name for each in hidden for name in _namespaces_of(each)):
                     return {name: None}
                 if value is None or not amount:
                     return {}
@@ -220,17 +223,17 @@ class _Reader(NamedTuple):
 
     def sees(self, unit: str | View) -> bool:
         """Return whether it may see a unit, or a view of one; what is of no unit is seen by all."""
-        namespace = _namespace_of(unit)
-        return namespace is None or namespace == self.asked or self.may_read(namespace)
+        return all(each == self.asked or self.may_read(each) for each in _namespaces_of(unit))
 
 
-def _namespace_of(unit: str | View) -> str | None:
-    """Return the namespace of a unit, or of the unit that a view is about; None: it is of none."""
+def _namespaces_of(unit: str | View) -> Sequence[str]:
+    """Return the namespace of a unit, or those of the units that a view is about, if there are."""
     if isinstance(unit, str):
         namespace, slash, _ = unit.partition("/")
-        return namespace if slash else None
+        return (namespace,) if slash else ()
     name = _plan_of(type(unit)).unit
-    return str(getattr(unit, name)).partition("/")[0] if name else None
+    owner: str | list[str] = getattr(unit, name) if name else []
+    return owner if isinstance(owner, list) else (owner.partition("/")[0],)
 
 
 def _changed(view: ViewT, changes: dict[str, Any]) -> ViewT:

@@ -13,6 +13,7 @@ from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 from queue_scheduler.cycles.engine_reader import EngineReader
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.account_views import AccountPage, view_accounts
+from queue_scheduler.debug_api.fair_views import FairAccountsView, view_fair_accounts
 from queue_scheduler.debug_api.hiding import MayRead
 from queue_scheduler.debug_api.limit_views import (
     LimitUse,
@@ -23,8 +24,9 @@ from queue_scheduler.debug_api.limit_views import (
 )
 from queue_scheduler.debug_api.parameters import DEFAULT_PAGE
 from queue_scheduler.debug_api.queue_views import QueueViews
-from queue_scheduler.debug_api.snapshots import QueuePage, Snapshots
+from queue_scheduler.debug_api.snapshots import QueuePage, QueueSnapshot, Snapshots
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.queueing.queue_policies import FAIR
 from queue_scheduler.tenants.budget_figures import budgets_left
 from queue_scheduler.tenants.ledger import Ledger
 from shared_api.process.clock import SystemClock
@@ -125,7 +127,15 @@ class StateAnswers:
             offset=offset,
             limit=limit,
             units=[views.view_unit(unit) for unit in (*page.units, *held)],
+            accounts=self._fair_accounts(queue),
         )
+
+    def _fair_accounts(self, queue: QueueSnapshot) -> FairAccountsView | None:
+        """Return the accounts of a queue; a fork is asked only if there are any."""
+        if queue.policy != FAIR.name:
+            return None
+        second = int(self.now().timestamp())
+        return view_fair_accounts(self.shared.fork(), queue.queue.metadata.name, second)
 
     @in_turn
     def check_queue(self, name: str) -> None:

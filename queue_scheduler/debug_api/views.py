@@ -16,6 +16,7 @@ from pydantic_core import to_json
 from queue_scheduler.cache.known_units import quotas_in_use
 from queue_scheduler.cache.unit_demand import InvalidDemandError, build_demand
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
+from queue_scheduler.debug_api.fair_views import FairAccountsView
 from queue_scheduler.debug_api.hiding import OF_OTHERS, OfUnit, Owner, Sentence, SumOf
 from queue_scheduler.debug_api.snapshots import (
     QueueSnapshot,
@@ -277,7 +278,8 @@ class QueueDetail(View):
 
     First the pending ones, in order; then those on hold (position 0), by name, including units that
     name the queue and are not accepted by it. `others` counts those of the page that are not named,
-    since the caller may not read their namespaces.
+    since the caller may not read their namespaces. `accounts` says who has used how much of a queue
+    with the policy Fair, null with another policy.
     """
 
     leader: bool
@@ -286,6 +288,7 @@ class QueueDetail(View):
     limit: int
     units: Annotated[list[UnitView], OfUnit(counted="others")]
     others: int = 0
+    accounts: FairAccountsView | None = None
 
 
 class UpstreamUnit(View):

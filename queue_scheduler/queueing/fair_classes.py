@@ -396,6 +396,10 @@ class FairClasses(PendingClasses):
         """Iterate lazily over the places of all units in order, or of those of one quota."""
         return self._merged(self._orders(self.by_quota if quota is None else (quota,)))
 
+    def orders(self) -> Iterator[tuple[Lane, PendingOrder]]:
+        """Iterate over the units of each lane, quota by quota; for reading."""
+        return self._orders(self.by_quota)
+
     def _orders(self, quotas: Iterable[str]) -> Iterator[tuple[Lane, PendingOrder]]:
         """Yield the lanes of some quotas."""
         for quota in quotas:
@@ -412,7 +416,7 @@ class FairClasses(PendingClasses):
 
     def count_before(self, key: OrderKey, *, tried: bool = False) -> int:
         """Return how many units come before that place; `tried`: that do not stand aside."""
-        orders = self._orders(self.by_quota)
+        orders = self.orders()
         count = sum(self._count(lane, order, key) for lane, order in orders)
         if tried and self.tried.aside:
             aside = _by_lane(self.tried.aside)

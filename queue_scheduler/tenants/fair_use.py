@@ -45,6 +45,12 @@ RENEW_SECONDS: Final = 60
 SCALE: Final = 1 << 64
 """What a share of 1 counts per second: a thousandth of a GPU of 100,000 still counts in full."""
 
+MAX_NAMESPACES: Final = 64
+"""Namespaces that are known of one account."""
+
+UNKNOWN: Final = ""
+"""Stands for namespaces of an account that are not known by name."""
+
 UNLIMITED: Final = 1_000_000
 """Cores, GiB or pieces that stand for all there is, where no quota limits a resource."""
 
@@ -77,6 +83,7 @@ class Use(msgspec.Struct, frozen=True, gc=False):
         second: That second.
         rate: What it uses per second from then on.
         charges: How many charges it has.
+        namespaces: Those of the units that it is the use of; `UNKNOWN` for any that are not known.
     """
 
     settled: ScaledUse
@@ -84,6 +91,7 @@ class Use(msgspec.Struct, frozen=True, gc=False):
     second: int
     rate: int = 0
     charges: int = 0
+    namespaces: tuple[str, ...] = ()
 
 
 class StoredUse(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -147,15 +155,22 @@ class _Running(msgspec.Struct, frozen=True, gc=False):
     is_due: bool = False
 
 
+def path_of(settings: FairSettings, account: Account) -> Path:
+    """Return an account's own path, whether its use counts for that or for its namespace."""
+    return settings.account_of(account.namespace, Submitter(account.user, account.group))
+
+
 class QueueUse:
     """The accounts of one queue.
 
     Attributes:
         settings: Its settings.
+        folds: How many charges have counted for their namespace, since there are too many accounts.
     """
 
     def __init__(self, settings: FairSettings) -> None:
         self.settings = settings
+        self.folds = 0
         self._uses: dict[Path, Use] = {}
         self._charges: dict[Uid, _Running] = {}
         self._due: deque[tuple[int, Uid]] = deque()
@@ -165,7 +180,7 @@ class QueueUse:
     # --- questions ----------------------------------------------------------------------------
 
     def use_of(self, path: Path, second: int) -> ScaledUse:
-        """Return the use of an account until a second that is not before its last change."""
+        """Return the scaled use of an account until a second that is not before its last change."""
         use = self._uses.get(path)
         if use is None:
             return ScaledUse()
@@ -182,15 +197,6 @@ class QueueUse:
             return NO_WEIGHT - 1  # its use counts for its namespace: made-up names get nothing
         return use.rank(weight) if weight else NO_WEIGHT + use.rank(1)
 
-    def find_path(self, account: Account) -> Path:
-        """Return what the use of an account counts for."""
-        submitter = Submitter(account.user, account.group)
-        path = self.settings.account_of(account.namespace, submitter)
-        if len(self._uses) >= MAX_ACCOUNTS and path not in self._uses:
-            submitter = namespace_submitter(account.namespace)
-            path = self.settings.account_of(account.namespace, submitter)
-        return path
-
     def share_used(self, path: Path, second: int) -> Fraction:
         """Return how many times its share an account has used; 0 if it and others have used none.
 
@@ -206,9 +212,10 @@ class QueueUse:
             return Fraction(0)
         return uses.get(path, Fraction(0)) * weights / (total * weight)
 
-    def paths(self) -> Iterator[Path]:
-        """Iterate over the accounts that have use, those above others included."""
-        return iter(self._uses)
+    @property
+    def uses(self) -> Mapping[Path, Use]:
+        """The accounts that have use, those above others included; for reading."""
+        return self._uses
 
     def __len__(self) -> int:
         return len(self._uses)
@@ -216,18 +223,19 @@ class QueueUse:
     # --- changes ------------------------------------------------------------------------------
 
     def start(
-        self, uid: Uid, path: Path, rate: int, second: int, *, since: int, settled: int = -1
-    ) -> None:
-        """Begin to charge.
+        self, uid: Uid, account: Account, rate: int, second: int, *, since: int, settled: int = -1
+    ) -> Path:
+        """Begin to charge; return what that counts for.
 
         Args:
             uid: Whom.
-            path: The account.
+            account: The account.
             rate: What it uses per second.
             second: The present second.
             since: The second since which it has been charged.
             settled: The second until which its use is known already.
         """
+        path = self._find_path(account)
         due = since + self.settings.minimum_charge
         paid = ScaledUse()
         if since > settled:
@@ -238,8 +246,10 @@ class QueueUse:
         begin = max(due, settled) if is_due else second
         for each in levels_of(path):
             self._change(each, begin, paid, rate if is_due else 0, 1)
+            self._note_namespace(each, account.namespace)
         if not is_due:
             self._due.append((due, uid))
+        return path
 
     def stop(self, uid: Uid, second: int, *, is_undone: bool) -> Path | None:
         """End a charge; return the account whose rank that changes, or None."""
@@ -322,8 +332,35 @@ class QueueUse:
             second = use.second
         settled = self.use_of(path, second).plus(more)
         self._uses[path] = Use(
-            settled, self._power(second), second, use.rate + rate, use.charges + charges
+            settled,
+            self._power(second),
+            second,
+            use.rate + rate,
+            use.charges + charges,
+            use.namespaces,
         )
+
+    def _find_path(self, account: Account) -> Path:
+        """Return what a charge of an account counts for."""
+        path = path_of(self.settings, account)
+        if len(self._uses) < MAX_ACCOUNTS or path in self._uses:
+            return path
+        submitter = namespace_submitter(account.namespace)
+        folded = self.settings.account_of(account.namespace, submitter)
+        if folded != path:
+            self.folds += 1
+        return folded
+
+    def _note_namespace(self, path: Path, namespace: str) -> None:
+        use = self._uses[path]
+        known = use.namespaces
+        if namespace in known:
+            return
+        if len(known) >= MAX_NAMESPACES:
+            namespace = UNKNOWN
+            if UNKNOWN in known:
+                return
+        self._uses[path] = msgspec.structs.replace(use, namespaces=(*known, namespace))
 
     def _power(self, second: int) -> Power:
         found = self._powers.get(second)
@@ -340,7 +377,7 @@ class QueueUse:
         if self._due and self._due[0][0] <= second:
             queue = self.copy()
             queue.advance(second)
-        for path in queue.paths():
+        for path in queue.uses:
             use = queue.use_of(path, second)
             if use.mantissa:
                 names = tuple(map(str, levels))
@@ -349,6 +386,7 @@ class QueueUse:
     def put_back(self, path: Path, use: ScaledUse, second: int) -> None:
         """Add what an account had used before this process."""
         self._change(path, second, use, 0, 0)
+        self._note_namespace(path, UNKNOWN)
 
     def state(self, second: int) -> list[tuple[Path, ScaledUse]]:
         """Return what accounts have used until now, in the same order in every process."""
@@ -360,6 +398,7 @@ class QueueUse:
         twin = QueueUse(self.settings)
         twin._uses, twin._charges = self._uses.copy(), self._charges.copy()
         twin._due, twin._next_drop = self._due.copy(), self._next_drop
+        twin.folds = self.folds
         return twin
 
     def validate(self, charged: set[Uid], story: str) -> None:
@@ -492,7 +531,9 @@ class FairUse:
 
     def _begin(self, name: str, settings: FairSettings) -> int:
         """Begin with what was kept of a queue; return the second until which its use is known."""
+        before = self._queues.get(name)
         queue = self._queues[name] = QueueUse(settings)
+        queue.folds = 0 if before is None else before.folds
         for each in self._stored.uses:
             if each.queue == name:
                 self._put_back(queue, each)
@@ -545,9 +586,8 @@ class FairUse:
         if queue is None:
             return
         if charge.is_admitted:
-            path = queue.find_path(charge.account)
-            rate = self._rate(queue, charge)
-            queue.start(uid, path, rate, self.second, since=since, settled=settled)
+            rate, account = self._rate(queue, charge), charge.account
+            path = queue.start(uid, account, rate, self.second, since=since, settled=settled)
             self._note_moved(charge.account.queue, path)
 
     def _stop(self, uid: Uid, charge: AnyCharge, *, is_undone: bool) -> None:

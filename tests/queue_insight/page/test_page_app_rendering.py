@@ -100,6 +100,19 @@ def test_limits_by_names_that_nothing_proves_are_in_the_overview(tmp_path: Path)
     assert "Set admissionPolicy.users" in problem["text"]
 
 
+def test_shares_of_users_are_in_the_view_of_their_queue(tmp_path: Path) -> None:
+    kit = ShellKit()
+    kit.add_quota("team", 4)
+    kit.add_queue("team", "Fair")
+    kit.add_unit("a", cpu=3)
+    kit.dequeue()
+    kit.add_unit("b", cpu=3)
+    with browser(PageWorld(kit.shared, kit.clock)) as client:
+        drawn = draw(client, tmp_path, "queue/Queue", "/page/queues/team", name="team")
+    texts = [each["text"] for each in elements(drawn)]
+    assert any("namespace:default 1 1.00 1 1" in " ".join(each.split()) for each in texts), texts
+
+
 def test_limits_of_users_are_in_the_view_of_their_quota(tmp_path: Path) -> None:
     kit = ShellKit()
     kit.add_quota("team", 4)

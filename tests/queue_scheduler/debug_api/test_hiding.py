@@ -50,6 +50,21 @@ class Asked(View):
     more: int = 0
 
 
+class Account(View):
+    """A sum over units of several namespaces."""
+
+    namespaces: Annotated[list[str], Owner()]
+    units: int = 1
+
+
+class Accounts(View):
+    """Sums by user."""
+
+    items: Annotated[list[Account], OfUnit(counted="others")]
+    others: int = 0
+    units: Annotated[int | None, SumOf("items", hidden="units")] = 0
+
+
 class Answer(View):
     """An answer about a unit."""
 
@@ -100,6 +115,17 @@ def test_what_is_no_unit_is_shown() -> None:
 def test_a_row_that_stays_loses_its_unit() -> None:
     got = hide(Answer(entries=[Entry(namespace="a"), Entry(namespace="b")]), reads_a)
     assert [each.namespace for each in got.entries] == ["a", ""]
+
+
+def test_what_is_of_several_namespaces_is_for_readers_of_all_of_them() -> None:
+    of = [["red"], ["red", "blue"], ["blue"], ["red", ""], []]
+    accounts = Accounts(items=[Account(namespaces=each) for each in of])
+    shown = hide(accounts, {"red"}.__contains__)
+    assert [each.namespaces for each in shown.items] == [["red"], []]
+    assert shown.others == 3
+    assert shown.units == 3  # of red, blue, and some that are not known
+    assert hide(accounts, {"red", "blue"}.__contains__).units is None
+    assert hide(accounts, lambda _: True) is accounts
 
 
 def test_names_in_a_list_are_counted() -> None:

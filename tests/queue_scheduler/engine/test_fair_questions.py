@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from queue_insight.insight.explain import explain
 from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.engine.fair_questions import AccountShare, find_shares
 from queue_scheduler.refusal_texts import full_message, stable_message
-from shared_api.objects.queue import FairShare
+from queue_scheduler.tenants import fair_use
+from queue_scheduler.tenants.ledger import Ledger
+from shared_api.objects.queue import FairShare, FairWeight
+from shared_api.objects.quota_policy import UserLimit
+from shared_api.submitters import namespace_submitter
 from tests.fair_team import HOUR, FairTeam
+from tests.properties.engine_kit import build_policy
 
 
 def behind(team: FairTeam, name: str) -> Refusal | None:
@@ -83,3 +91,149 @@ def test_other_policies_have_no_accounts() -> None:
     team.rest()
     team.ask("ann")
     assert behind(team, team.ask("bob")) is None
+
+
+def shares(team: FairTeam, most: int = 9) -> dict[str, AccountShare]:
+    found = find_shares(team.engine, "q", most)
+    assert found is not None
+    return {"/".join(each.path): each for each in found.shares}
+
+
+def test_share_used_of_all_accounts() -> None:
+    team = FairTeam(FairShare(minimum_charge="0s"))
+    team.use("ann", 90, HOUR)
+    team.use("bob", 20, HOUR)
+    blocker = team.ask("ann", 100)
+    assert team.rest() == [blocker]
+    team.ask("eve", namespace="red")
+    team.ask("bob")
+    team.ask("bob", namespace="blue")
+    found = shares(team)
+    assert list(found) == ["ann", "bob", "eve"]
+    assert [each.hundredths for each in found.values()] == [164, 36, 0]
+    assert [each.pending for each in found.values()] == [0, 2, 1]
+    assert [each.running for each in found.values()] == [1, 0, 0]
+    assert [each.namespaces for each in found.values()] == [("ns",), ("blue", "ns"), ("red",)]
+
+
+@pytest.mark.parametrize("half_life", ["1s", "168h", "87600h"])
+def test_all_shares_at_once_are_those_of_single_accounts(half_life: str) -> None:
+    weights = (FairWeight(users=("bob",), weight=7), FairWeight(users=("zoe",), weight=0))
+    team = FairTeam(FairShare(half_life=half_life, weights=weights), cpu=10)
+    for user, cpu, seconds in (("ann", 1, 1), ("bob", 9, HOUR), ("eve", 3, 77), ("zoe", 9, 500)):
+        team.use(user, cpu, seconds)
+    team.ask("eve")
+    team.rest()
+    team.pass_time(90)
+    accounts = team.engine.usage.fair.of_queue("q")
+    assert accounts is not None
+    second = team.engine.usage.fair.second
+    found = shares(team)
+    for each in found.values():
+        if not each.weight:
+            assert each.hundredths is None
+            continue
+        want = 100 * accounts.share_used(each.path, second)
+        assert each.hundredths is not None
+        assert abs(each.hundredths - want) <= 0.5, each
+
+
+def test_groups_and_their_users_have_shares_among_each_other() -> None:
+    weights = (FairWeight(groups=("vision",), weight=3),)
+    share = FairShare(levels=("group", "user"), weights=weights, half_life="87600h")
+    team = FairTeam(share, cpu=10)
+    team.use("ann", 10, HOUR, group="vision")
+    team.use("bob", 5, HOUR, group="vision", namespace="red")
+    team.use("eve", 5, HOUR, group="speech")
+    found = shares(team)
+    assert {name: each.hundredths for name, each in found.items()} == {
+        "vision/ann": 133,
+        "speech": 100,
+        "speech/eve": 100,
+        "vision": 100,
+        "vision/bob": 67,
+    }
+    assert (found["vision"].level, found["vision"].weight) == ("group", 3)
+    assert (found["vision/bob"].level, found["vision/bob"].weight) == ("user", 1)
+    assert found["vision"].namespaces == ("ns", "red")
+
+
+def test_of_many_accounts_the_most_and_the_least_are_shown() -> None:
+    team = FairTeam(cpu=10)
+    for cpu, user in enumerate(("ann", "bob", "eve", "joe", "zoe"), start=1):
+        team.use(user, cpu, HOUR)
+    found = find_shares(team.engine, "q", 3)
+    assert found is not None
+    assert found.total == 5
+    assert [each.path for each in found.shares] == [("zoe",), ("joe",), ("ann",)]
+
+
+def test_units_on_hold_are_pending() -> None:
+    team = FairTeam(cpu=10)
+    policy = build_policy("p", ["top"], UserLimit(users=("*",), pending=1))
+    team.engine.on_quota_policy(policy)
+    team.ask("ann")
+    team.ask("ann", namespace="red")
+    assert len(team.order()) == 1
+    assert shares(team)["ann"].pending == 2
+    assert shares(team)["ann"].namespaces == ("ns", "red")
+
+
+def test_use_goes_on_where_the_engine_is_not_told_the_time() -> None:
+    team = FairTeam(cpu=10)
+    team.use("bob", 10, HOUR)
+    team.ask("ann")
+    team.rest()
+    before = shares(team)["ann"].hundredths
+    found = find_shares(team.engine, "q", 9, team.engine.usage.fair.second + 40 * HOUR)
+    assert found is not None
+    (now,) = (each.hundredths for each in found.shares if each.path == ("ann",))
+    assert before is not None
+    assert now is not None
+    assert now > before
+    team.engine.validate()
+
+
+def test_namespaces_are_unknown_of_use_that_was_kept() -> None:
+    team = FairTeam(cpu=10)
+    team.engine.usage.ledger = Ledger()
+    team.pass_time(1)
+    team.use("ann", 5, HOUR, namespace="red")
+    team.use("bob", 5, HOUR, namespace="blue")
+    ledger = team.engine.usage.ledger
+    stored = team.engine.usage.fair.stored(team.engine.usage.fair.second)
+    assert shares(team)["ann"].namespaces == ("red",)
+    kept = fair_use.StoredUses(team.engine.usage.fair.second, stored)
+    team.engine.usage.fair.restart((), kept)
+    assert shares(team)["ann"].namespaces == ("red",), "the ledger has them"
+    ledger.folds = 1
+    assert shares(team)["ann"].namespaces == ("",), "some of hers may be in no account of hers"
+    team.engine.usage.ledger = None
+    assert shares(team)["ann"].namespaces == ("",)
+
+
+def test_too_many_namespaces_are_not_known_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fair_use, "MAX_NAMESPACES", 1)
+    team = FairTeam(cpu=10)
+    for namespace in ("red", "blue", "green"):
+        team.use("ann", 1, HOUR, namespace=namespace)
+    assert shares(team)["ann"].namespaces == ("", "red")
+
+
+def test_the_namespace_of_an_account_that_is_one_is_known() -> None:
+    team = FairTeam(FairShare(levels=("namespace",)), cpu=10)
+    team.use("ann", 5, HOUR, namespace="red")
+    stored = team.engine.usage.fair.stored(team.engine.usage.fair.second)
+    team.engine.usage.fair.restart((), fair_use.StoredUses(team.engine.usage.fair.second, stored))
+    assert shares(team)["red"].namespaces == ("red",)
+    name = namespace_submitter("blue").user
+    other = FairTeam(cpu=10)
+    other.use("", 5, HOUR, namespace="blue")
+    stored = other.engine.usage.fair.stored(other.engine.usage.fair.second)
+    other.engine.usage.fair.restart((), fair_use.StoredUses(other.engine.usage.fair.second, stored))
+    assert shares(other)[name].namespaces == ("blue",)
+
+
+def test_another_policy_has_no_shares() -> None:
+    assert find_shares(FairTeam(policy="FIFO").engine, "q", 9) is None
+    assert find_shares(FairTeam().engine, "other", 9) is None

@@ -7,6 +7,7 @@ import pytest
 from queue_scheduler.cache.charge_times import date_charges
 from queue_scheduler.queueing.fair_settings import DEFAULT_FAIR, read_fair_share
 from queue_scheduler.tenants import fair_use
+from queue_scheduler.tenants.accounts import Account
 from queue_scheduler.tenants.fair_use import NO_WEIGHT, QueueUse, StoredUses
 from queue_scheduler.tenants.ledger import StoredAccounts
 from shared_api.objects.meta import Timestamp, Uid
@@ -67,9 +68,9 @@ def test_idle_accounts_are_forgotten() -> None:
     team = FairTeam(FairShare(half_life="1h"), cpu=4)
     team.use("ann", 4, HOUR)
     team.pass_time(9 * HOUR)
-    assert ANN in list(accounts_of(team).paths())
+    assert ANN in list(accounts_of(team).uses)
     team.pass_time(3 * HOUR)
-    assert list(accounts_of(team).paths()) == []
+    assert list(accounts_of(team).uses) == []
 
 
 def test_users_beyond_the_bound_count_for_their_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +80,7 @@ def test_users_beyond_the_bound_count_for_their_namespace(monkeypatch: pytest.Mo
         team.ask(user)
     assert team.rest() == ["ann1", "bob2", "eve3", "zoe4"]
     accounts = accounts_of(team)
-    assert list(accounts.paths()) == [ANN, BOB, ("namespace:ns",)]
+    assert list(accounts.uses) == [ANN, BOB, ("namespace:ns",)]
     now = WALL + team.second
     assert accounts.rank_of(ANN, now) < accounts.rank_of(("eve",), now) < NO_WEIGHT
     team.engine.validate()
@@ -110,7 +111,9 @@ def test_share_used(weights: tuple[FairWeight, ...], want: list[float]) -> None:
     settings, _ = read_fair_share(FairShare(weights=weights, minimum_charge="0s"), DEFAULT_FAIR)
     accounts = QueueUse(settings)
     for user, rate in ((ANN, 90), (BOB, 20)):
-        accounts.start(Uid(user[0]), user, rate, WALL, since=WALL)
+        accounts.start(
+            Uid(user[0]), Account("vision", "q", "ns", "", *user), rate, WALL, since=WALL
+        )
     accounts.advance(WALL)
     got = [float(accounts.share_used(user, WALL + HOUR)) for user in (ANN, BOB)]
     assert [round(each, 2) for each in got] == want
@@ -119,5 +122,6 @@ def test_share_used(weights: tuple[FairWeight, ...], want: list[float]) -> None:
 
 def test_a_thousandth_of_a_device_counts() -> None:
     accounts = QueueUse(DEFAULT_FAIR)
-    accounts.start(Uid("ann"), ANN, fair_use.SCALE // 10**8, WALL, since=WALL)
+    account = Account("vision", "q", "ns", "", "ann")
+    accounts.start(Uid("ann"), account, fair_use.SCALE // 10**8, WALL, since=WALL)
     assert accounts.rank_of(ANN, WALL) > accounts.rank_of(BOB, WALL)

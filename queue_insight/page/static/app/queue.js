@@ -64,6 +64,7 @@ export function Queue({ name }) {
       path=${path}
       concerns=${(latest) => latest.queues.includes(name)}
       head=${(first) => html`<${Head} queue=${first.queue} />`}
+      tail=${(first) => html`<${Accounts} accounts=${first.accounts} />`}
       hasTable=${true}
       first="position"
       columnsOf=${columnsAt}
@@ -82,6 +83,7 @@ export function Unqueued() {
       path="/page/unqueued"
       concerns=${() => true}
       head=${() => null}
+      tail=${() => null}
       hasTable=${false}
       first="name"
       columnsOf=${(stateAt) => columnsAt(stateAt).filter(({ key }) => !IN_QUEUES_ONLY.includes(key))}
@@ -94,10 +96,11 @@ export function Unqueued() {
 /**
  * A list of units, by pages.
  *
- * `concerns(news)` says when what was answered is old, `head(answer)` is shown above it, `first` is
- * what it is sorted by unless the address says otherwise, `nothing` is said where there are none.
+ * `concerns(news)` says when what was answered is old, `head(answer)` is shown above it and
+ * `tail(answer)` below, `first` is what it is sorted by unless the address says otherwise, `nothing`
+ * is said where there are none.
  */
-function Units({ path, concerns, head, hasTable, first: order, columnsOf, label, nothing }) {
+function Units({ path, concerns, head, tail, hasTable, first: order, columnsOf, label, nothing }) {
   const { query } = place.value;
   const kept = new URLSearchParams();
   for (const field of ["filter", "sort", "at"]) if (query.get(field)) kept.set(field, query.get(field));
@@ -117,7 +120,51 @@ function Units({ path, concerns, head, hasTable, first: order, columnsOf, label,
     ${first
       ? html`<${Line} ...${{ pages, columnsOf, label, nothing, sort, onSort }} isFiltered=${kept.has("filter")} />`
       : !error && html`<${Loading} />`}
+    ${first && tail(first)}
   `;
+}
+
+/** How much of their shares the accounts of a queue with the policy Fair have used. */
+function Accounts({ accounts }) {
+  if (!accounts) return null;
+  const { items, others } = accounts;
+  if (!items.length && !others) return null;
+  return html`<section aria-labelledby="shares">
+    <h2 id="shares">Use of fair shares</h2>
+    <p class="hint">1 is the average by weights; whoever has used less comes first.</p>
+    ${items.length > 0 &&
+    html`<table class="cards">
+      <thead>
+        <tr>
+          ${ACCOUNT_COLUMNS.map(([title]) => html`<th key=${title} scope="col">${title}</th>`)}
+        </tr>
+      </thead>
+      <tbody>
+        ${items.map(
+          (each) => html`<tr key=${`${each.level}/${each.group}/${each.name}`}>
+            ${ACCOUNT_COLUMNS.map(([title, cell]) => html`<td key=${title} data-label=${title}>${cell(each)}</td>`)}
+          </tr>`,
+        )}
+      </tbody>
+    </table>`}
+    ${others > 0 &&
+    html`<p class="hint">
+      And ${others} more: what they have used tells about units that you may not list, or the list is too long.
+    </p>`}
+  </section>`;
+}
+
+const ACCOUNT_COLUMNS = [
+  ["Account", accountOf],
+  ["Weight", ({ weight }) => weight],
+  ["Used, times its share", ({ timesShare }) => (timesShare === null ? "comes last" : timesShare.toFixed(2))],
+  ["Pending", ({ pending }) => pending],
+  ["Running", ({ running }) => running],
+];
+
+function accountOf({ level, group, name }) {
+  if (level === "group") return name ? `group ${name}` : "no group";
+  return group ? `${name} of group ${group}` : name;
 }
 
 function Head({ queue }) {
