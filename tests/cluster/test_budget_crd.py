@@ -84,7 +84,7 @@ def test_the_largest_policy_is_within_the_cost_of_rules(plane: ControlPlane) -> 
         ({"period": "None", "timeZone": "UTC"}, "", "timeZone, carryOver and debt need"),
     ],
 )
-def test_a_mistake_is_refused(
+def test_bad_settings_of_budgets(
     plane: ControlPlane, changes: dict[str, Any], field: str, message: str
 ) -> None:
     body = {name: each for name, each in {**GPUS, **changes}.items() if each is not None}

@@ -159,7 +159,7 @@ def test_accepted(plane: ControlPlane, spec: Json) -> None:
         ),
     ],
 )  # fmt: skip
-def test_refused_names(plane: ControlPlane, spec: Json, field: str, message: str) -> None:
+def test_bad_settings_of_names(plane: ControlPlane, spec: Json, field: str, message: str) -> None:
     assert_refused(plane, spec, field, message)
 
 
@@ -208,7 +208,7 @@ def test_refused_names(plane: ControlPlane, spec: Json, field: str, message: str
         ),
     ],
 )  # fmt: skip
-def test_refused_limits(plane: ControlPlane, spec: Json, field: str, message: str) -> None:
+def test_bad_settings_of_limits(plane: ControlPlane, spec: Json, field: str, message: str) -> None:
     assert_refused(plane, spec, field, message)
 
 
@@ -237,6 +237,8 @@ FAIR = "spec.queue.fairShare"
     ("spec", "field", "message"),
     [
         pytest.param(shares(levels=["user", "group"]), f"{FAIR}.levels", "must be", id="levels"),
+        pytest.param(shares(levels=["team"]), f"{FAIR}.levels[0]", "supported", id="a level"),
+        pytest.param(shares(halfLife="87601h"), f"{FAIR}.halfLife", "between 1s", id="too long"),
         pytest.param(shares(halfLife="0s"), f"{FAIR}.halfLife", "between 1s", id="no half-life"),
         pytest.param(shares(halfLife="1w"), f"{FAIR}.halfLife", "match", id="no duration"),
         pytest.param(
@@ -249,7 +251,14 @@ FAIR = "spec.queue.fairShare"
         ),
         pytest.param(
             shares(resourceWeights={"cpu": -1}),
-            f"{FAIR}.resourceWeights.cpu", "greater than", id="a negative weight",
+            f"{FAIR}.resourceWeights.cpu", "greater than", id="a negative weight of a resource",
+        ),
+        pytest.param(
+            shares(weights=[{"users": ["a"], "weight": -1}]),
+            f"{FAIR}.weights[0].weight", "greater than", id="a negative weight",
+        ),
+        pytest.param(
+            shares(minimumCharge="-1s"), f"{FAIR}.minimumCharge", "match", id="a negative charge",
         ),
         pytest.param(
             shares(weights=[{"weight": 2}]), f"{FAIR}.weights[0]", "name either", id="nobody",
@@ -264,7 +273,9 @@ FAIR = "spec.queue.fairShare"
         ),
     ],
 )  # fmt: skip
-def test_refused_fair_shares(plane: ControlPlane, spec: Json, field: str, message: str) -> None:
+def test_bad_settings_of_fair_shares(
+    plane: ControlPlane, spec: Json, field: str, message: str
+) -> None:
     assert_refused(plane, spec, field, message)
 
 

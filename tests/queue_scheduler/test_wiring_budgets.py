@@ -113,7 +113,7 @@ def test_what_is_spent_is_kept_over_a_restart(world: SchedulerWorld) -> None:
     assert 3.9 < refusal.budget.left / refusal.budget.scale < 4
 
 
-def test_a_time_zone_that_does_not_exist_leaves_what_was_in_force_over_a_restart(
+def test_bad_settings_of_budgets_leave_what_was_in_force_over_a_restart(
     world: SchedulerWorld,
 ) -> None:
     begin(world, TEN)

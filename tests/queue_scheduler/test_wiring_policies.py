@@ -173,7 +173,7 @@ def test_a_policy_of_another_namespace_counts_for_nothing(world: SchedulerWorld)
     assert {each.namespace for each in asked} == {QUEUE_NAMESPACE}, "its rights end there"
 
 
-def test_limits_that_cannot_be_read_leave_those_before_over_a_restart(
+def test_bad_settings_of_limits_leave_those_before_over_a_restart(
     world: SchedulerWorld,
 ) -> None:
     world.add_quota()
@@ -314,7 +314,7 @@ def test_nothing_is_taken_from_a_queue_before_the_policies_are_known(
     assert (fair_share(world), queue_writes(world)) == ((WEEK, "p"), before)
 
 
-def test_a_fair_share_that_cannot_be_read_leaves_that_before_over_a_restart(
+def test_bad_settings_of_a_fair_share_leave_that_before_over_a_restart(
     world: SchedulerWorld,
 ) -> None:
     world.add_quota()

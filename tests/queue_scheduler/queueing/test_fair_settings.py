@@ -79,14 +79,14 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("fields", "want"), BAD, ids=range(len(BAD)))
-def test_what_cannot_be_read_leaves_all_as_it_was(fields: dict[str, Any], want: str) -> None:
+def test_bad_settings_leave_all_as_it_was(fields: dict[str, Any], want: str) -> None:
     before, _ = read_fair_share(GOOD, DEFAULT_FAIR)
     settings, problem = read_fair_share(FairShare(**fields), before)
     assert settings is before
     assert problem == f"fairShare.{want}; what was in force stays"
 
 
-def test_what_was_in_force_counts_after_a_restart() -> None:
+def test_bad_settings_leave_what_was_in_force_after_a_restart() -> None:
     bad = build_queue("q", "Fair", fair_share=FairShare(half_life="0s"))
     queue = replace(bad, status=QueueStatus(fair_share_in_force=GOOD))
     options = read_options(queue, recorded_options(queue))

@@ -88,7 +88,7 @@ def test_alike_budgets_are_told_apart() -> None:
         pytest.param({"period": "None", "time_zone": "Europe/Berlin"}, ": timeZone, carryOver"),
     ],
 )
-def test_a_mistake_is_named_with_its_place(fields: dict[str, Any], want: str) -> None:
+def test_bad_settings_are_named_with_their_place(fields: dict[str, Any], want: str) -> None:
     with pytest.raises(BudgetError) as found:
         read(budget(1), budget(**fields))
     assert str(found.value).startswith(f"budgets[1]{want}" if want[0] in ":." else "budgets[1].")

@@ -108,7 +108,7 @@ def test_a_policy_elsewhere_counts_for_nothing() -> None:
 # --- what cannot be read ------------------------------------------------------------------------
 
 
-def test_limits_that_cannot_be_read_leave_those_before_in_force() -> None:
+def test_bad_settings_of_limits_leave_those_before_in_force() -> None:
     policies = told(build_policy("p", ["a"], FOUR), build_policy("p", ["a", "b"], TOO_LARGE))
     assert [running(policies, quota) for quota in "ab"] == [4, 4]
     stated = policies.find("p")
@@ -118,7 +118,7 @@ def test_limits_that_cannot_be_read_leave_those_before_in_force() -> None:
     assert stated.problem.endswith("the last valid limits stay in force")
 
 
-def test_a_status_says_what_was_in_force_before_a_restart() -> None:
+def test_bad_settings_leave_what_was_in_force_before_a_restart() -> None:
     policies = told(build_policy("p", ["a"], TOO_LARGE, in_force=[FOUR]))
     assert running(policies, "a") == 4
 

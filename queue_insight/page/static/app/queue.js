@@ -142,7 +142,9 @@ function Accounts({ accounts }) {
       <tbody>
         ${items.map(
           (each) => html`<tr key=${`${each.level}/${each.group}/${each.name}`}>
-            ${ACCOUNT_COLUMNS.map(([title, cell]) => html`<td key=${title} data-label=${title}>${cell(each)}</td>`)}
+            ${ACCOUNT_COLUMNS.map(
+              ([title, cell, look]) => html`<td key=${title} class=${look} data-label=${title}>${cell(each)}</td>`,
+            )}
           </tr>`,
         )}
       </tbody>
@@ -155,7 +157,7 @@ function Accounts({ accounts }) {
 }
 
 const ACCOUNT_COLUMNS = [
-  ["Account", accountOf],
+  ["Account", accountOf, "text"],
   ["Weight", ({ weight }) => weight],
   ["Used, times its share", ({ timesShare }) => (timesShare === null ? "comes last" : timesShare.toFixed(2))],
   ["Pending", ({ pending }) => pending],
