@@ -21,6 +21,9 @@ Bucket: TypeAlias = tuple[int, bool]
 Buckets: TypeAlias = dict[Bucket, dict[str, None]]
 """Keys of units."""
 
+Batch: TypeAlias = tuple[Bucket, Iterable[str]]
+"""Keys of units of a bucket; they may be read several times."""
+
 _NONE: Final[Mapping[str, Buckets]] = {}
 
 
@@ -165,7 +168,7 @@ class AdmittedUnits:
 
 def in_buckets(
     all_buckets: Iterable[Buckets], below: int | None, *, running: bool = True
-) -> Iterator[tuple[Bucket, Iterable[str]]]:
+) -> Iterator[Batch]:
     """Iterate over buckets with the keys in them, the cheapest first; to be read at once.
 
     Args:

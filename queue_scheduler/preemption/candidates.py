@@ -17,7 +17,13 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from queue_scheduler.cache.admitted_units import Bucket, bucket_of, in_buckets, runs_whole
+from queue_scheduler.cache.admitted_units import (
+    Batch,
+    Bucket,
+    bucket_of,
+    in_buckets,
+    runs_whole,
+)
 from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.cache.unit_state import (
     CachedUnit,
@@ -29,6 +35,7 @@ from queue_scheduler.decision import Refusal, Trait, Victim, reasons_with
 from queue_scheduler.framework.extension_points import Lent, ReclaimTerms
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.preemption.borrowers import Borrowers
 from queue_scheduler.preemption.victim_selection import Candidate, choose_victims
 from queue_scheduler.queueing.queue_policies import creation_order
 from queue_scheduler.queueing.queue_questions import would_keep_from_turn
@@ -90,8 +97,8 @@ class FoundVictims(msgspec.Struct, frozen=True, gc=False):
     again_seconds: float | None = None
 
 
-Batches: TypeAlias = Sequence[tuple[Bucket, Iterable[str]]]
-"""Keys of units by bucket, the cheapest evictions first; each may be read several times."""
+Batches: TypeAlias = Iterable[Batch]
+"""Keys of units by bucket, the cheapest evictions first; may be read several times."""
 
 
 class VictimCandidates:
@@ -242,10 +249,8 @@ class VictimCandidates:
     def _of_quotas(self, info: QueueUnitInfo) -> Iterator[Batches]:
         for terms in self._terms(info):
             if terms.quotas:
-                of_quota = self._units.admitted.of_quota
-                buckets = [each for quota in terms.quotas for each in of_quota(quota)]
                 below = info.priority if terms.only_lower else None
-                yield list(in_buckets(buckets, below))
+                yield Borrowers(self._units, terms.quotas, below)
 
     def _terms(self, info: QueueUnitInfo) -> Iterator[ReclaimTerms]:
         terms = (plugin.reclaim_terms(info) for plugin in self._plugins.reclaiming)

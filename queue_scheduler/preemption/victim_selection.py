@@ -1,6 +1,7 @@
 """Which units to evict so that one unit may start. Pure.
 
-Candidates are ordered by the cost of their eviction: the lowest priority first, then those that do
+Candidates are ordered by the cost of their eviction: the lowest priority first, then, of those that
+borrow, the ones furthest above their share, where use is counted (`borrowers`), then those that do
 not run yet, then the shortest running time, then the youngest. Of all sets that are enough, the
 chosen one has the cheapest costliest member, then the cheapest second costliest, and so on: two
 low-priority victims are preferred to one higher-priority one. The set is minimal.
