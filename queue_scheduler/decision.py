@@ -44,6 +44,8 @@ class Reason(StrEnum):
     BEHIND_HIGHER_BAND = "BehindHigherBand"
     BEHIND_ACCOUNT = "BehindAccount"
     """Others have used less of its queue (policy Fair); it holds nobody back."""
+    BEHIND_QUEUE = "BehindQueue"
+    """Another queue goes first: its quota has used less (`fairTurns`)."""
     BEYOND_MAX_DEPTH = "BeyondMaxDepth"
     WOULD_DELAY_HEAD = "WouldDelayHead"
     NO_MAX_EXECUTION_TIME = "NoMaximumExecutionTime"
@@ -134,6 +136,7 @@ TRAITS: Final[dict[Reason, Trait]] = {
     Reason.BEHIND_REFUSED_UNIT: Trait.OTHER_UNIT,
     Reason.BEHIND_HIGHER_BAND: Trait.OTHER_UNIT,
     Reason.BEHIND_ACCOUNT: Trait.OTHER_UNIT,
+    Reason.BEHIND_QUEUE: Trait.OTHER_UNIT,
     Reason.BEYOND_MAX_DEPTH: _NONE,
     Reason.WOULD_DELAY_HEAD: _BEHIND_HEAD,
     Reason.NO_MAX_EXECUTION_TIME: _BEHIND_HEAD,

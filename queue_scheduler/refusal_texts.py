@@ -44,6 +44,7 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.BEHIND_REFUSED_UNIT: "waits behind a unit of the same quota that cannot start yet",
     Reason.BEHIND_HIGHER_BAND: "waits while units of a higher band of its queue do",
     Reason.BEHIND_ACCOUNT: "waits behind units of others, who have used less of its queue",
+    Reason.BEHIND_QUEUE: "waits behind another queue, whose quota has used less",
     Reason.BEYOND_MAX_DEPTH: "stands beyond the max-depth of queue {other}",
     Reason.WOULD_DELAY_HEAD: "would delay a unit before it that does not fit yet",
     Reason.NO_MAX_EXECUTION_TIME: (
@@ -193,6 +194,8 @@ def queue_message(refusal: Refusal) -> str:
 
 _BEHIND: Final = reasons_with(Trait.OTHER_UNIT)
 """Reasons that are about another unit."""
+_BEHIND_USE: Final = frozenset({Reason.BEHIND_ACCOUNT, Reason.BEHIND_QUEUE})
+"""Of these, those whose detail says what both have used."""
 NAMES_UNIT: Final = _BEHIND | {Reason.ROOM_FOR_PREEMPTOR}
 """Reasons whose text names another unit (`Refusal.other`)."""
 
@@ -200,7 +203,7 @@ NAMES_UNIT: Final = _BEHIND | {Reason.ROOM_FOR_PREEMPTOR}
 def full_message(refusal: Refusal) -> str:
     """Return why a unit is pending, with the present numbers."""
     text = stable_message(refusal)
-    if refusal.reason is Reason.BEHIND_ACCOUNT and refusal.detail:
+    if refusal.reason in _BEHIND_USE and refusal.detail:
         return f"{text}: {refusal.detail} ({refusal.other} is first)"
     if refusal.reason in _BEHIND:
         return f"{text}: {refusal.other}"

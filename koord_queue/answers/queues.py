@@ -19,7 +19,9 @@ class Queue(Answer, frozen=True):
     others; null also if the caller may not read its namespace. `last_refusal` is the refusal of the
     first refused unit; if there is none, of a unit on hold; of a stopped queue, that it is stopped.
     `stop_policy` is the one in force, `backfill` whether the queue asks for it, `max_priority` the
-    ceiling for its units, `problems` what cannot be parsed in its annotations.
+    ceiling for its units, `problems` what cannot be parsed in its annotations. `share_used` is set
+    where queues take turns by use (the setting `fairTurns`): how many times its share its quota has
+    used; of several quotas, the one that has used the least.
     """
 
     name: str = ""
@@ -34,6 +36,7 @@ class Queue(Answer, frozen=True):
     admitted: int = 0
     head: CurrentUnit | None = None
     last_refusal: Refusal | None = None
+    share_used: float | None = None
 
 
 class FairAccount(Answer, frozen=True):

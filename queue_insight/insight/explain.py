@@ -19,7 +19,7 @@ from queue_scheduler.cache.known_units import every_hold
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.decision import Moment, Reason, Refusal, Trait, reasons_with
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.engine.fair_questions import find_account_ahead
+from queue_scheduler.engine.fair_questions import find_account_ahead, find_queue_ahead
 from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.plugin_questions import every_refusal, with_pods
 from queue_scheduler.framework.queue_unit_info import NO_DEMAND
@@ -170,8 +170,9 @@ def find_blockers(engine: Engine, record: CachedUnit, wall: datetime) -> list[Re
     queue = None if record.info is None else engine.queues.find(record.info.queue)
     if record.state is UnitState.WAITING and record.info is not None and queue is not None:
         found = engine.admission.every_refusal(queue, record.info, Moment(0.0, wall))
-        behind = find_account_ahead(engine, queue, record.info)
-        found += [] if behind is None else [behind]
+        for find_ahead in (find_account_ahead, find_queue_ahead):
+            behind = find_ahead(engine, queue, record.info)
+            found += [] if behind is None else [behind]
         return [with_pods(engine.plugins, record.info, each) for each in found]
     if verdict is Verdict.HELD:
         return list(_find_holds(engine, record))

@@ -98,6 +98,8 @@ class QueueSnapshot(msgspec.Struct, frozen=True):
             is stopped, it says so.
         refused_at: When the refusal was found, in seconds since the epoch; None if it is current.
         held: Keys of the units on hold that a change of the queue might make pending.
+        share_used: How many times its share the quota has used that its turn goes by, in
+            hundredths; None: turns do not go by use, or it has no units.
     """
 
     queue: Queue
@@ -110,6 +112,7 @@ class QueueSnapshot(msgspec.Struct, frozen=True):
     refusal: Refusal | None
     refused_at: int | None
     held: tuple[str, ...]
+    share_used: int | None = None
 
 
 class QueuePage(msgspec.Struct, frozen=True):
@@ -291,7 +294,16 @@ def _read_queue(engine: Engine, name: str) -> QueueSnapshot | None:
         refusal=refusal,
         refused_at=at,
         held=held_for(engine.units, name),
+        share_used=_share_used(engine, queue),
     )
+
+
+def _share_used(engine: Engine, queue: SchedulingQueue) -> int | None:
+    use = engine.usage.quota_use
+    quotas = queue.pending.by_quota or quotas_in_use(engine.units, queue)
+    if use is None or not quotas:
+        return None
+    return round(100 * use.share_used(min(quotas, key=use.ranks)))
 
 
 def _holding_back(queue: SchedulingQueue) -> Iterator[tuple[OrderKey, Refusal, int | None]]:

@@ -242,7 +242,9 @@ class QueueView(View):
     others; null also if the caller may not read its namespace. `last_refusal` is the refusal of the
     first refused unit; if there is none, of a unit on hold; of a stopped queue, that it is stopped.
     `stop_policy` is the one in force, `backfill` whether the queue asks for it, `max_priority` the
-    ceiling for its units, `problems` what cannot be parsed in its annotations.
+    ceiling for its units, `problems` what cannot be parsed in its annotations. `share_used` is set
+    where queues take turns by use (the setting `fairTurns`): how many times its share its quota has
+    used; of several quotas, the one that has used the least.
     """
 
     name: str = _of_queue(lambda each: each.queue.metadata.name)
@@ -260,6 +262,9 @@ class QueueView(View):
     )
     last_refusal: RefusalView | None = _of_queue(
         lambda each: _view_refusal_or_none(each.refusal, each.refused_at)
+    )
+    share_used: float | None = _of_queue(
+        lambda each: None if each.share_used is None else each.share_used / 100, default=None
     )
 
 

@@ -1,4 +1,4 @@
-"""Questions about queues with the policy Fair: who has used how much, and who comes first. Pure."""
+"""Questions about order by use: who or which queue comes first, and who has used how much. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, unit_key
 from queue_scheduler.queueing.fair_settings import Level, Path, levels_of
+from queue_scheduler.queueing.queue_questions import queue_head
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.tenants.fair_use import UNKNOWN, QueueUse, path_of
+from queue_scheduler.tenants.quota_use import QuotaUse
 from queue_scheduler.tenants.scaled_use import ScaledUse
 from shared_api.submitters import NAMESPACE_USER
 
@@ -225,6 +227,49 @@ def find_account_ahead(
             f" times{late}"
         ),
     )
+
+
+def find_queue_ahead(engine: Engine, queue: SchedulingQueue, info: QueueUnitInfo) -> Refusal | None:
+    """Return which queue goes first since its quota has used less, and what both have used.
+
+    None if no queue of the same rank that competes with this one has a quota that has used less, or
+    turns do not go by use.
+    """
+    use, turns = engine.usage.quota_use, engine.queues.turns
+    if use is None:
+        return None
+    # Of several quotas a queue goes by the one that has used the least.
+    own = min(queue.pending.by_quota, key=use.ranks)
+    ahead = []
+    for each in engine.queues:
+        if turns.rank(each.name) == turns.rank(queue.name) and not each.rules.is_stopped:
+            quota = min(each.pending.by_quota, key=use.ranks, default=own)
+            if use.ranks(quota) < use.ranks(own):
+                ahead.append((use.ranks(quota), each.name, quota))
+    domains = frozenset[str]().union(*map(engine.plugins.domains, queue.pending.by_quota))
+    for _, name, quota in sorted(ahead):
+        other = engine.queues.find(name)
+        assert other is not None, f"queue {name} has just been there"
+        first = queue_head(other)
+        competes = map(engine.plugins.domains, other.pending.by_quota)
+        if first is not None and any(each & domains for each in competes):
+            return Refusal(
+                reason=Reason.BEHIND_QUEUE,
+                quota=info.quota,
+                other=unit_key(first),
+                detail=f"queue {name} goes first{_uses_of(use, own, quota)}",
+            )
+    return None
+
+
+def _uses_of(use: QuotaUse, own: str, other: str) -> str:
+    """Return what both quotas have used, at the level of the tree that decides."""
+    level = use.level_between(own, other)
+    if level is None:
+        return ""  # one is above the other, which is no level of comparison
+    mine, its = (_times(use.share_used(quota)) for quota in level)
+    one, two = ("yours", "its quota") if level == (own, other) else map("quota {}".format, level)
+    return f": {two} has used {its} times its share, {one} {mine} times"
 
 
 def _times(share: Fraction) -> str:

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from copy import copy
+from fractions import Fraction
+from functools import reduce
 from heapq import nlargest
 from typing import Final, Protocol
 
@@ -64,10 +66,12 @@ class _Terms(msgspec.Struct, frozen=True, gc=False):
         mins: What is guaranteed, by resource.
         parts: By resource, what of it counts as 1, as a fraction (over, under): the part that its
             weight is of those of its siblings, of the sum of what all of them may have.
+        beside: Its siblings, itself included.
     """
 
     mins: Amounts
     parts: dict[str, tuple[int, int]]
+    beside: tuple[str, ...] = ()
 
 
 class _Use(msgspec.Struct, gc=False):
@@ -131,6 +135,27 @@ class QuotaUse:
                 ranks.append(rank)
         ranks.reverse()
         return tuple(ranks)
+
+    def share_used(self, quota: str) -> Fraction:
+        """Return how many times its share a quota has used; 0 if it and its siblings used nothing.
+
+        That is its use above `min` by its weight, divided by what siblings have used on average; as
+        of the last renewals, as its rank is.
+        """
+        beside, uses = self._terms_of(quota).beside, self._uses
+        known = [uses[name].settled for name in beside if name in uses]
+        own = uses.get(quota)
+        if own is None:
+            return Fraction(0)
+        return own.settled.part_of(reduce(ScaledUse.plus, known, ScaledUse())) * len(beside)
+
+    def level_between(self, one: str, other: str) -> tuple[str, str] | None:
+        """Return the first two different quotas above two, or these; None: one is above the other.
+
+        These are siblings, whose use decides which of the two has its turn.
+        """
+        pairs = zip(reversed(self._chain(one)), reversed(self._chain(other)), strict=False)
+        return next((pair for pair in pairs if pair[0] != pair[1]), None)
 
     # --- facts --------------------------------------------------------------------------------
 
@@ -367,21 +392,23 @@ class QuotaUse:
     def _find_terms(self) -> dict[str, _Terms]:
         views = view_all_quotas(self._plugins)
         mins = _add_mins_up(views)
-        families: dict[tuple[str, str], tuple[Amounts, Amounts]] = {}
+        families: dict[tuple[str, str], tuple[Amounts, Amounts, list[str]]] = {}
         for view in views:
-            weights, most = families.setdefault((view.tree_id, view.parent), ({}, {}))
+            weights, most, names = families.setdefault((view.tree_id, view.parent), ({}, {}, []))
+            names.append(view.name)
             for resource, amount in view.max.items():
                 most[resource] = most.get(resource, 0) + amount
                 weights[resource] = weights.get(resource, 0) + _weight(view, resource)
-        found = {}
+        found, beside = {}, {family: tuple(each[2]) for family, each in families.items()}
         for view in views:
-            weights, most = families[view.tree_id, view.parent]
+            family = view.tree_id, view.parent
+            weights, most, _ = families[family]
             parts = {
                 resource: (most[resource] * _weight(view, resource), weights[resource])
                 for resource in view.max
                 if most[resource]
             }
-            found[view.name] = _Terms(mins[view.name], parts)
+            found[view.name] = _Terms(mins[view.name], parts, beside[family])
         return found
 
 

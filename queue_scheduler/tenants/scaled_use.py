@@ -112,6 +112,14 @@ class ScaledUse(NamedTuple):
         """Return whether it is less than another one of the same half-life."""
         return self.rank(1) < other.rank(1)
 
+    def part_of(self, total: ScaledUse) -> Fraction:
+        """Return which part it is of a use of the same half-life; 0 if that is 0."""
+        if not total.mantissa or total.exponent - self.exponent > _FAR:
+            return Fraction(0)
+        return Fraction(self.mantissa, total.mantissa) * Fraction(2) ** (
+            self.exponent - total.exponent
+        )
+
     def decayed(self, second: int, half_life: int) -> Fraction:
         """Return what is left of it at a second, in base units times seconds."""
         mantissa, exponent = power(second, half_life)

@@ -8,11 +8,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.hiding import OF_OTHERS, hide
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.refusal_texts import stable_message
 from shared_api.client.resource_types import ELASTIC_QUOTAS
 from shared_api.objects.quota_policy import Budget, UserLimit
 from shared_api.submitters import NAMES_NOT_PROVED
@@ -27,6 +29,7 @@ from shared_api.testing.object_builders import (
 from shared_api.well_known_labels import BACKFILL, MAX_DEPTH, STOP_POLICY
 from tests.properties.engine_kit import build_pod, build_policy, wall_time
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Line, ShellKit
+from tests.queue_scheduler.tenants.test_quota_use import HALF_LIFE, Teams, build_teams
 
 NOW = wall_time(1_800_000_000)
 
@@ -87,6 +90,7 @@ def test_a_refusal_has_its_numbers_and_its_message(api: StateAnswers) -> None:
     [
         pytest.param(Reason.USER_LIMIT, "user idp/ann", "user idp/ann", id="a user"),
         pytest.param(Reason.BEHIND_ACCOUNT, "red/first", "", id="a unit of others"),
+        pytest.param(Reason.BEHIND_QUEUE, "red/first", "", id="a unit of another queue"),
     ],
 )
 def test_a_user_whose_name_has_slashes_is_no_unit(reason: Reason, other: str, want: str) -> None:
@@ -102,12 +106,34 @@ def test_a_user_whose_name_has_slashes_is_no_unit(reason: Reason, other: str, wa
     assert asked == ([] if want else ["red"])
 
 
-def test_of_a_hidden_unit_ahead_the_sentence_ends_with_whose_it_is() -> None:
-    refusal = Refusal(reason=Reason.BEHIND_ACCOUNT, other="red/first", detail="used 2 times")
+@pytest.mark.parametrize("reason", [Reason.BEHIND_ACCOUNT, Reason.BEHIND_QUEUE])
+def test_of_a_hidden_unit_ahead_the_sentence_ends_with_whose_it_is(reason: Reason) -> None:
+    refusal = Refusal(reason=reason, other="red/first", detail="used 2 times")
     view = views.view_refusal(refusal)
     assert view.message.endswith(": used 2 times (red/first is first)")
     hidden = hide(view, lambda _: False).message
-    assert hidden.endswith(f"who have used less of its queue: {OF_OTHERS}")
+    assert hidden == f"{stable_message(refusal)}: {OF_OTHERS}"
+
+
+@pytest.mark.parametrize(
+    ("half_life", "want"),
+    [
+        pytest.param(None, [None, None], id="turns do not go by use"),
+        pytest.param(HALF_LIFE, [1.6, 0.4], id="turns go by use"),
+    ],
+)
+def test_how_many_times_its_share_the_quota_of_a_queue_has_used(
+    half_life: int | None, want: list[float | None]
+) -> None:
+    teams = Teams(*build_teams(), cpu=5, half_life=half_life)
+    teams.ask("a", 4)
+    teams.ask("b", 1)
+    teams.run()
+    shared = SharedEngine(teams.engine, lambda _: None)
+    api = StateAnswers(shared, lambda: True, lambda: NOW)
+    assert [api.queue(name).queue.share_used for name in ("a", "b")] == want
+    teams.end()
+    assert [each.share_used for each in api.queues().items] == [None, None]
 
 
 def test_a_unit_without_a_quota_shows_its_request(kit: ShellKit, api: StateAnswers) -> None:

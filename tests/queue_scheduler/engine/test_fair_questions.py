@@ -1,4 +1,4 @@
-"""What a user is told who waits behind others' accounts."""
+"""What a user is told who waits behind others' accounts, or behind another queue."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from queue_scheduler.tenants.ledger import Ledger
 from shared_api.objects.queue import FairShare, FairWeight
 from shared_api.objects.quota_policy import UserLimit
 from shared_api.submitters import namespace_submitter
+from shared_api.well_known_labels import STOP_POLICY
 from tests.fair_team import HOUR, FairTeam
-from tests.properties.engine_kit import build_policy
+from tests.properties.engine_kit import WALL, build_policy, build_queue, build_quota, wall_time
+from tests.queue_scheduler.tenants.test_quota_use import HALF_LIFE, Teams, build_teams
 
 
 def behind(team: FairTeam, name: str) -> Refusal | None:
@@ -237,3 +239,86 @@ def test_the_namespace_of_an_account_that_is_one_is_known() -> None:
 def test_another_policy_has_no_shares() -> None:
     assert find_shares(FairTeam(policy="FIFO").engine, "q", 9) is None
     assert find_shares(FairTeam().engine, "other", 9) is None
+
+
+def behind_queue(teams: Teams, key: str) -> Refusal | None:
+    found = explain(teams.engine, key, wall_time(WALL + teams.second))
+    assert found is not None
+    return next((each for each in found.blockers if each.reason is Reason.BEHIND_QUEUE), None)
+
+
+def waiting_teams(*, half_life: int | None = HALF_LIFE) -> tuple[Teams, str, str]:
+    """Return teams of which a has used 4 cores for an hour and b 1, and what waits of both."""
+    teams = Teams(*build_teams(), cpu=5, half_life=half_life)
+    teams.ask("a", 4)
+    teams.ask("b", 1)
+    teams.run()
+    teams.pass_time(HOUR)
+    waiting = teams.ask("a"), teams.ask("b")
+    assert not teams.run()
+    return teams, *waiting
+
+
+def test_how_much_the_quotas_of_both_queues_have_used() -> None:
+    teams, of_a, of_b = waiting_teams()
+    refusal = behind_queue(teams, of_a)
+    assert refusal is not None
+    assert full_message(refusal) == (
+        "waits behind another queue, whose quota has used less: queue b goes first: its quota has"
+        f" used 0.40 times its share, yours 1.60 times ({of_b} is first)"
+    )
+    assert stable_message(refusal) == full_message(refusal).partition(":")[0]
+    assert behind_queue(teams, of_b) is None
+
+
+def test_without_turns_by_use_no_queue_is_ahead() -> None:
+    teams, of_a, _ = waiting_teams(half_life=None)
+    assert behind_queue(teams, of_a) is None
+
+
+@pytest.mark.parametrize(
+    ("annotations", "priority"),
+    [
+        pytest.param({STOP_POLICY: "Hold"}, 0, id="it is stopped"),
+        pytest.param({}, -1, id="it comes after whatever has been used"),
+        pytest.param({}, 1, id="it comes before whatever has been used"),
+    ],
+)
+def test_which_queue_is_not_ahead_by_use(annotations: dict[str, str], priority: int) -> None:
+    teams, of_a, _ = waiting_teams()
+    queue = build_queue("b", priority=priority, annotations=annotations)
+    teams.workers.wake(teams.engine.on_queue(queue))
+    assert behind_queue(teams, of_a) is None
+
+
+def test_a_queue_without_pending_units_is_not_ahead() -> None:
+    teams = Teams(*build_teams(), cpu=1)
+    teams.ask("a")
+    teams.run()
+    assert behind_queue(teams, teams.ask("a")) is None
+
+
+def test_a_queue_that_competes_for_nothing_is_not_ahead() -> None:
+    teams = Teams(*build_teams(), build_quota("alone", cpu=0), cpu=1)
+    teams.ask("a")
+    teams.run()
+    teams.ask("alone")
+    assert behind_queue(teams, teams.ask("a")) is None
+
+
+def test_the_level_that_decides_is_named() -> None:
+    above = [build_quota(name, cpu=9, parent="top") for name in ("x", "y")]
+    below = [build_quota(name, cpu=9, parent=of) for name, of in (("a", "x"), ("b", "y"))]
+    teams = Teams(*above, *below)
+    teams.ask("a", 3)
+    teams.ask("b", 1)
+    teams.run()
+    teams.pass_time(HOUR)
+    teams.ask("b")
+    of_a = teams.ask("a")
+    teams.run()
+    refusal = behind_queue(teams, of_a)
+    assert refusal is not None
+    assert refusal.detail == (
+        "queue b goes first: quota y has used 0.50 times its share, quota x 1.50 times"
+    )

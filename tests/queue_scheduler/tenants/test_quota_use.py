@@ -63,11 +63,15 @@ class Teams:
         self.workers.now += seconds
         self.workers.wake(self.engine.on_time(wall_time(self.workers.wall)))
 
-    def ask(self, quota: str, number: int = 1, cpu: int = 1) -> None:
+    def ask(self, quota: str, number: int = 1, cpu: int = 1) -> str:
+        """Create units; return the key of the last one."""
+        key = ""
         for _ in range(number):
             self.count += 1
             unit = build_unit(f"{quota}-{self.count}", quota, created=self.count, cpu=cpu)
             self.workers.wake(self.engine.on_queue_unit(unit))
+            key = unit.metadata.key
+        return key
 
     def run(self) -> list[str]:
         """Return the quotas whose units start now, in order."""
