@@ -176,7 +176,8 @@ class QuotaUse:
 
     def on_charge(self, before: Charged | None, after: Charged | None) -> None:
         """Take a change of what is charged for one uid; None: nothing is."""
-        if before is not None and after is not None and before.account == after.account:
+        if before is not None and after is not None and before.account.quota == after.account.quota:
+            # Also of another user: what is given back and taken at once would count as a rise.
             change = {name: -amount for name, amount in before.amounts.items()}
             for name, amount in after.amounts.items():
                 change[name] = change.get(name, 0) + amount

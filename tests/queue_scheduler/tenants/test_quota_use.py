@@ -19,6 +19,7 @@ from queue_scheduler.tenants.fair_use import StoredUses
 from queue_scheduler.tenants.ledger import StoredAccounts
 from queue_scheduler.tenants.quota_use import QuotaUse
 from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.timestamps import rfc3339
 from tests.properties.engine_kit import (
     WALL,
     Workers,
@@ -82,7 +83,9 @@ class Teams:
                 record = self.engine.record(each.unit)
                 assert record is not None
                 self.count += 1
+                since = rfc3339(wall_time(WALL + self.second))
                 unit = admitted(record.unit, self.count, grants=each.grants)
+                unit = changed(unit, self.count, last_allocate_time=since)
                 self.workers.wake(self.engine.on_written(each, unit))
         self.engine.validate()
         return [name.partition("-")[0] for name in started(decided)]
@@ -237,11 +240,41 @@ def test_what_was_kept_goes_on_after_a_restart(passed: int) -> None:
     want = teams.use.stored(second)
     teams.engine.on_accounts(StoredAccounts(uses=StoredUses(second, want)))
 
-    # The units of this kit have no times, so they are charged from now on.
     got = {each.path: each.use.decayed(second, HALF_LIFE) for each in teams.use.stored(second)}
     for each in want:
         use = each.use.decayed(second, HALF_LIFE)
         assert abs(got[each.path] - use) <= use / 10**30
+
+
+def test_what_started_since_it_was_kept_is_charged_from_its_admission() -> None:
+    teams = Teams(*build_teams())
+    teams.ask("a", 2)
+    teams.run()
+    teams.pass_time(1000)
+    second = WALL + teams.second
+    kept = StoredUses(second, teams.use.stored(second))
+    teams.pass_time(50)
+    teams.ask("b")
+    teams.run()
+    teams.pass_time(70)
+    second = WALL + teams.second
+    want = {each.path: each.use for each in teams.use.stored(second)}
+    assert ("b",) in want
+    teams.engine.on_accounts(StoredAccounts(uses=kept))
+
+    got = {each.path: each.use for each in teams.use.stored(second)}
+    assert got.keys() == want.keys()
+    for path, use in want.items():
+        assert abs(got[path].part_of(use) - 1) < Fraction(1, 10**30)
+
+
+def test_another_user_of_a_unit_is_no_rise() -> None:
+    teams = running_team()
+    before = teams.use.state()
+    charge = next(iter(teams.engine.usage.charges.values()))
+    other = replace(charge, account=charge.account._replace(user="bob"))
+    teams.use.on_charge(charge, other)
+    assert teams.use.state() == before
 
 
 def test_a_copy_goes_on_alone() -> None:
