@@ -92,7 +92,6 @@ class WakeUp:
                 queue = queues.find(name)
                 if queue is not None:
                     self.wake_all(queue)
-                    turns.refresh(queue, self._plugins.domains)  # also if no class has slept
         if use.moved:
             turns.on_use_moved(use.take_moved(), self._plugins.domains)
 
