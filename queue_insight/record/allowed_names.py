@@ -56,8 +56,6 @@ METHODS: Final[frozenset[tuple[type, str]]] = frozenset(
         (QuotaUse, QuotaUse.ranks.__name__),
         (QuotaCache, QuotaCache.keeps_room_for.__name__),
         (QuotaCache, QuotaCache.stirred_domains.__name__),
-        (QuotaUse, QuotaUse.ranks.__name__),
-        (Turns, "_entry_of"),
     )
 )
 """The bound methods that an engine keeps, each with the class of its object."""
