@@ -29,7 +29,7 @@ def main() -> None:
     """Run with the arguments of the command line.
 
     Where the scheduler wants the same core, it goes first: a decision is worth more than an answer.
-    Between containers the kernel goes by what they request, so the chart requests less for this one.
+    Between containers the kernel goes by what they request, so the chart requests less for it.
     """
     os.nice(NICENESS)
     sys.exit(run_local_program(run, sys.argv[1:], (*USAGE_ERRORS, SettingsError)))
