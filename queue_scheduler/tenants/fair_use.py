@@ -220,6 +220,14 @@ class QueueUse:
     def __len__(self) -> int:
         return len(self._uses)
 
+    def find_path(self, account: Account) -> Path:
+        """Return what a charge of an account counts for: its namespace, if there are too many."""
+        path = path_of(self.settings, account)
+        if len(self._uses) < MAX_ACCOUNTS or path in self._uses:
+            return path
+        submitter = namespace_submitter(account.namespace)
+        return self.settings.account_of(account.namespace, submitter)
+
     # --- changes ------------------------------------------------------------------------------
 
     def start(
@@ -235,7 +243,9 @@ class QueueUse:
             since: The second since which it has been charged.
             settled: The second until which its use is known already.
         """
-        path = self._find_path(account)
+        path = self.find_path(account)
+        if path != path_of(self.settings, account):
+            self.folds += 1
         due = since + self.settings.minimum_charge
         paid = ScaledUse()
         if since > settled:
@@ -339,17 +349,6 @@ class QueueUse:
             use.charges + charges,
             use.namespaces,
         )
-
-    def _find_path(self, account: Account) -> Path:
-        """Return what a charge of an account counts for."""
-        path = path_of(self.settings, account)
-        if len(self._uses) < MAX_ACCOUNTS or path in self._uses:
-            return path
-        submitter = namespace_submitter(account.namespace)
-        folded = self.settings.account_of(account.namespace, submitter)
-        if folded != path:
-            self.folds += 1
-        return folded
 
     def _note_namespace(self, path: Path, namespace: str) -> None:
         use = self._uses[path]
