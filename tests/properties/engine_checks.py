@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Protocol
 
@@ -96,12 +96,11 @@ class Quotas(Protocol):
         ...
 
 
-def check_audit(
-    engine: Engine, got: Mapping[tuple[str, str], Any], units: Mapping[str, QueueUnit]
-) -> None:
+def check_audit(engine: Engine, got: Mapping[tuple[str, str], Any], units: Collection[str]) -> None:
     """An audit finds no difference between an engine and what it was told, by kind and key.
 
-    `units`: those that exist. Of one that was made anew the engine may know by a write's answer.
+    `units`: the keys of those that exist, or whose end is not told yet. Of one that was made anew
+    the engine may know by a write's answer.
     """
     find = UnitFinder(engine.units.records)
 

@@ -352,7 +352,8 @@ class World:
         if self._judges:
             self.engine.validate()
             self.plugin.validate()
-            checks.check_audit(self.engine, self._applied, self.units)
+            on_the_way = {unit.metadata.key for _, unit in self._events.get("unit", ())}
+            checks.check_audit(self.engine, self._applied, self.units.keys() | on_the_way)
 
     @contextmanager
     def judged_at_the_end(self) -> Iterator[None]:

@@ -190,6 +190,7 @@ NAMING: Final = {
     "/debug/what-if",
     "/page/jobs",
     "/page/jobs.csv",
+    "/page/names",
     "/page/overview",
     "/page/queues/{name}",
     "/page/queues/{name}.csv",

@@ -269,4 +269,4 @@ def test_charges_follow_from_what_will_live(mode: QuotaMode, seed: int) -> None:
         **{("unit", job.unit.metadata.key): job.unit for job in jobs},
         **{("pod", pod.metadata.key): pod for job in jobs for pod in job.pods},
     }
-    check_audit(engine, reported, {job.unit.metadata.key: job.unit for job in jobs})
+    check_audit(engine, reported, {job.unit.metadata.key for job in jobs})

@@ -52,7 +52,12 @@ UNMARKED: Final = {
         QuotaNodeView.namespace QuotaNodeView.problems RefusalView.quota_namespace
     """,
     "of a user or group of whose units the caller may read all": "UserLimitView.name",
-    "of accounts whose namespaces the caller may read": "BarsView.name ReportRow.names",
+    "of accounts whose namespaces the caller may read": """
+        BarsView.name FairAccountView.name ReportRow.names
+    """,
+    "of policies, which are named to who may read everything": """
+        PolicyName.name PolicyName.namespace PolicyValue.text
+    """,
     "built of units that the visitor may read": "PageProblem.message PageProblem.next",
     "of a program, a plugin, a queue, a quota, or a reason": """
         PageProblem.name QuotaTreePage.problems RecordSpan.reason RecordView.reason

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -146,7 +147,7 @@ def test_a_quota_that_comes_later_gets_its_queue(tmp_path: Path) -> None:
 
 
 def play_with(
-    desk: Desk, said: Json, said_at: float, jobs: list[tuple[str, str, float, float]]
+    desk: Desk, said: Json, said_at: float, jobs: Sequence[tuple[str, str, float, float]]
 ) -> None:
     """Let jobs (name, user, start, end) run in a cluster that gets a policy then."""
     if not said_at:
