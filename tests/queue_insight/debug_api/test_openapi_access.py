@@ -311,8 +311,13 @@ QUESTIONS: Final[tuple[tuple[str, Json], ...]] = (
 )
 
 
-OF_THE_SCHEDULER: Final = {"/debug/accounts", "/debug/report", "/debug/user-limits"}
-"""What the scheduler answers by itself."""
+OF_THE_SCHEDULER: Final = {
+    "/debug/accounts",
+    "/debug/budgets/forecast",
+    "/debug/report",
+    "/debug/user-limits",
+}
+"""What the scheduler answers by itself, or asks the insight program by another path."""
 
 ALSO_THERE: Final = [
     *(path for path in READS if path.startswith("/debug/") and path not in OF_THE_SCHEDULER),
