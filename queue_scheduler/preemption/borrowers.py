@@ -19,6 +19,7 @@ from queue_scheduler.cache.admitted_units import Batch, Bucket, Buckets, in_buck
 from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.queueing.fair_settings import levels_of
 from queue_scheduler.tenants.accounts import Account
+from queue_scheduler.tenants.fair_use import counted_path
 
 _Ranks = tuple[int, ...]
 """The use of an account and of those above it, the topmost first."""
@@ -80,7 +81,7 @@ class Borrowers:
         for account in dict.fromkeys(accounts):
             queue = fair.of_queue(account.queue)
             if queue is not None:
-                levels = levels_of(queue.find_path(account))
+                levels = levels_of(counted_path(queue, account))
                 ranks = tuple(queue.rank_of(each, fair.second) for each in levels)
                 by_queue.setdefault(account.queue, {})[account] = ranks
         places: dict[Account, int] = {}

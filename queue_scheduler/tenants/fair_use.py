@@ -160,6 +160,15 @@ def path_of(settings: FairSettings, account: Account) -> Path:
     return settings.account_of(account.namespace, Submitter(account.user, account.group))
 
 
+def counted_path(use: QueueUse, account: Account) -> Path:
+    """Return what a charge of an account counts for: its namespace, if there are too many."""
+    path = path_of(use.settings, account)
+    if len(use) < MAX_ACCOUNTS or path in use.uses:
+        return path
+    submitter = namespace_submitter(account.namespace)
+    return use.settings.account_of(account.namespace, submitter)
+
+
 class QueueUse:
     """The accounts of one queue.
 
@@ -220,14 +229,6 @@ class QueueUse:
     def __len__(self) -> int:
         return len(self._uses)
 
-    def find_path(self, account: Account) -> Path:
-        """Return what a charge of an account counts for: its namespace, if there are too many."""
-        path = path_of(self.settings, account)
-        if len(self._uses) < MAX_ACCOUNTS or path in self._uses:
-            return path
-        submitter = namespace_submitter(account.namespace)
-        return self.settings.account_of(account.namespace, submitter)
-
     # --- changes ------------------------------------------------------------------------------
 
     def start(
@@ -243,7 +244,7 @@ class QueueUse:
             since: The second since which it has been charged.
             settled: The second until which its use is known already.
         """
-        path = self.find_path(account)
+        path = counted_path(self, account)
         if path != path_of(self.settings, account):
             self.folds += 1
         due = since + self.settings.minimum_charge
