@@ -9,9 +9,10 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.page.test_views import UNIT, VIEWS
-from tests.page.window_kit import PHONE, Window, opened
+from tests.page.window_kit import PATIENCE_MILLISECONDS, PHONE, Window, opened
 from tests.queue_insight.page.page_kit import served_page
 from tests.queue_scheduler.shell_kit import ShellKit
+from tests.waiting import within
 
 FINGERTIP = 40
 """Pixels; the style sheet has 44, less what borders and rounding take."""
@@ -140,14 +141,23 @@ def test_a_list_is_sorted_and_read_to_its_end(phone: Window) -> None:
 
 
 def test_a_turned_phone_has_rows_of_the_right_height(phone: Window) -> None:
-    phone.open("/queues/vision")
-    for width in (900, PHONE[0]):
-        phone.page.set_viewport_size({"width": width, "height": 844})
+    def heights() -> tuple[float, float]:
+        """Return the height of the list, and that of all its rows, if all are like the first."""
         tops = "all => all.slice(0, 2).map(each => each.getBoundingClientRect().top)"
         first, second = phone.page.locator("tbody tr").evaluate_all(tops)
         whole = phone.page.locator(".virtual .all").bounding_box()
         assert whole is not None
-        assert whole["height"] == pytest.approx(301 * (second - first), rel=0.01)
+        return whole["height"], 301 * (second - first)
+
+    def are_right() -> bool:
+        whole, rows = heights()
+        return whole == pytest.approx(rows, rel=0.01)
+
+    phone.open("/queues/vision")
+    for width in (900, PHONE[0]):
+        phone.page.set_viewport_size({"width": width, "height": 844})
+        # Rows are measured once they have been laid out anew.
+        assert within(PATIENCE_MILLISECONDS / 1000, are_right), heights()
 
 
 def test_a_reason_is_as_short_as_what_differs(phone: Window) -> None:
