@@ -115,8 +115,11 @@ export function VirtualTable({ columns, total, rowAt, label, sort, onSort, see }
 
   useLayoutEffect(look, [total, height]);
   useEffect(() => {
-    window.addEventListener("resize", look);
-    return () => window.removeEventListener("resize", look);
+    // It looks after the layout, when the style of the new width is in force, and once at first: a window
+    // that changes before this runs is not missed.
+    const observer = new ResizeObserver(look);
+    observer.observe(region.current);
+    return () => observer.disconnect();
   }, [total, height]);
 
   const rows = [];
