@@ -68,7 +68,10 @@ POLICY: Final = {
     "apiVersion": "scheduling.x-k8s.io/v1alpha1",
     "kind": "QuotaPolicy",
     "metadata": {"name": "vision"},
-    "spec": {"quotas": ["vision"]},
+    "spec": {
+        "quotas": ["vision"],
+        "budgets": [{"resource": "nvidia.com/gpu", "hours": 20_000, "period": "Month"}],
+    },
 }
 
 
@@ -101,6 +104,7 @@ def arrange(world: QueueWorld) -> None:
     world.plane.kubectl("patch", "elasticquota", "research", "--type=merge", "--patch", GPUS)
     world.api.request("POST", POLICIES, POLICY)
     world.create_queue("night", "FIFO", {"koord-queue/available-quota-in-queue": "*"})
+    world.create_queue("team", "Fair")
     for namespace, name, quota in JOBS:
         more: dict[str, Any] = {"namespace": namespace, "run_seconds": "3600"}
         world.create_job(name, quota, cpu="4", **more)
