@@ -1,6 +1,7 @@
-"""Says in one sentence that the packages of the programs are not installed.
+"""What the programs import of other packages: all that they need, and nothing for the terminal.
 
-`pip install koord-queue` installs the command line alone, and makes the programs' scripts, too.
+`pip install koord-queue` installs the command line alone, and makes the programs' scripts, too:
+then a program says in one sentence which package it misses.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from types import ModuleType
+from typing import Final, cast
 
 from shared_api.exit_codes import EXIT_USAGE
 
@@ -18,10 +20,19 @@ PACKAGES: Final = frozenset(
 )
 """The extra `server` in pyproject.toml, as modules."""
 
+TERMINAL: Final = "rich"
+"""The command line's package. structlog imports it wherever it is installed, for tracebacks that no
+program writes: 80 modules, 4 MB of memory."""
+
 
 @contextmanager
 def needed() -> Iterator[None]:
     """Import what a program needs within this; end the process if a package is missing."""
+    modules = cast("dict[str, ModuleType | None]", sys.modules)
+    # Only meanwhile, and not if it is there: a process of tests has the command line as well.
+    is_kept_out = TERMINAL not in modules
+    if is_kept_out:
+        modules[TERMINAL] = None  # importing it is a ModuleNotFoundError
     try:
         yield
     except ModuleNotFoundError as error:
@@ -32,3 +43,6 @@ def needed() -> Iterator[None]:
             f"Install them: {INSTALL}\n"
         )
         sys.exit(EXIT_USAGE)
+    finally:
+        if is_kept_out:
+            del modules[TERMINAL]

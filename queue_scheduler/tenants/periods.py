@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 from itertools import pairwise
 from typing import Final, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from queue_scheduler.tenants.calendars import Calendar, CalendarKey
 from shared_api.objects.quota_policy import Budget
@@ -68,9 +67,11 @@ def read_time_zone(name: str) -> tzinfo:
     """
     if name == "UTC":
         return UTC
+    import zoneinfo  # noqa: PLC0415 - 0.7 MB that only other time zones need
+
     try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
         # A name with `..`, and one of a folder, raise the others.
         raise UnknownTimeZoneError(f"there is no time zone {name!r}") from error
 

@@ -13,6 +13,8 @@ SERVERS = {
 }
 ELSEWHERE = ("queue_insight", "queue_controllers", "queue_scheduler.account_store")
 """Who answers, who acts, and who keeps accounts in the cluster."""
+TIME_ZONES = "zoneinfo"
+"""0.7 MB, which only accounts and budgets of another zone than UTC need."""
 
 
 @pytest.mark.parametrize(
@@ -24,4 +26,5 @@ def test_the_engine_is_imported_without_servers(module: str) -> None:
     loaded = set(done.stdout.split())
     assert module in loaded
     assert not loaded & SERVERS
+    assert TIME_ZONES not in loaded
     assert not [name for name in loaded if name.startswith(ELSEWHERE)]
