@@ -142,8 +142,8 @@ def judge_admitted(
 ) -> CheckVerdict | None:
     """Return the verdict on a unit that has started, or None if it may continue.
 
-    Of the request whose nodes its pods use, the only thing that counts is that these are taken
-    away. That it no longer keeps them for those pods is as it should be: they run there.
+    The request whose nodes its pods use counts only if these are taken away. That it no longer
+    keeps them for those pods is as it should be: they run there.
     """
     used = {
         update.annotations.get(key)

@@ -195,7 +195,7 @@ def queue_message(refusal: Refusal) -> str:
 _BEHIND: Final = reasons_with(Trait.OTHER_UNIT)
 """Reasons that are about another unit."""
 _BEHIND_USE: Final = frozenset({Reason.BEHIND_ACCOUNT, Reason.BEHIND_QUEUE})
-"""Of these, those whose detail says what both have used."""
+"""The ones among them whose detail says what both have used."""
 NAMES_UNIT: Final = _BEHIND | {Reason.ROOM_FOR_PREEMPTOR}
 """Reasons whose text names another unit (`Refusal.other`)."""
 

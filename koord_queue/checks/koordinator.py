@@ -115,7 +115,7 @@ def evicts_uncounted(plugins: Json) -> bool:
 def called_at(point: str, plugins: Json) -> list[str]:
     """Return the plugins that are called at a point, in their order.
 
-    Of kube-scheduler's defaults only those are known that count here. Source: `mergePlugins` and
+    Only those of kube-scheduler's defaults are known that count here. Source: `mergePlugins` and
     `expandMultiPointPlugins` of kube-scheduler: `multiPoint` stands for all points; plugins that it
     has and the point names come first, then the others that it has, then what the point alone
     names. Disabled plugins are not taken from `multiPoint`, which for `*` is not looked at at all.

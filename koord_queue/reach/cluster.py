@@ -57,7 +57,7 @@ class Cluster:
 
     Args:
         transport: Carries requests.
-        headers: Of each request.
+        headers: The headers of each request.
         read_error: What a refusal of this server says; default: as the API server's `Status`.
         unreached_step: What a user can do where it does not answer.
     """
@@ -96,7 +96,7 @@ class Cluster:
             method: GET, POST, PATCH, PUT or DELETE.
             path: Names in it are as users wrote them, and are escaped here.
             body: What is sent.
-            content_type: Of the body.
+            content_type: The type of the body.
             query: Names and values.
 
         Raises:
@@ -125,9 +125,9 @@ class Cluster:
         remembers, which is a line of type ERROR.
 
         Args:
-            path: Of the list.
-            name: Of the object.
-            version: Changes after this one are meant: of an object of the list.
+            path: The path of the list.
+            name: The name of the object.
+            version: The resourceVersion of an object of the list: changes after it are returned.
 
         Raises:
             CommandError: As `send`.

@@ -65,7 +65,7 @@ class NamedServer(NamedTuple):
     """The debug API of a scheduler, wherever it runs.
 
     Attributes:
-        url: As the user has named it.
+        url: Its URL, as the user wrote it.
         ask: Returns the answer of a route that every scheduler has.
     """
 
@@ -342,7 +342,7 @@ def _answer_of(
     Args:
         ask: Returns JSON.
         right: The right that a caller lacks who is refused.
-        is_down: Whether what says that nothing is served, means a failure.
+        is_down: Returns whether a message that nothing is served means a failure.
     """
     try:
         return Answer(msgspec.json.decode(ask()))

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 UNIT_WORDS: Final = frozenset({"unit", "units", "qu", "qus", "queueunit", "queueunits"})
 """What a unit is called before the slash; the short names are the CRD's."""
 QUEUE_WORDS: Final = frozenset({"kq", "queue", "queues", "queues.scheduling.x-k8s.io"})
-"""The same of queues."""
+"""What a queue is called there."""
 QUOTA_WORDS: Final = frozenset({"quota", "quotas"})
-"""The same of quotas of any kind."""
+"""What a quota of any kind is called there."""
 MOST_SIMILAR: Final = 3
 
 

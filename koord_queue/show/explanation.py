@@ -33,7 +33,7 @@ MOST_SHOWN: Final = 10
 quotas."""
 
 WAIT: Final = "wait"
-"""Kind of the change that is none."""
+"""Kind of the change that is to wait, and change nothing."""
 
 
 def explanation_lines(

@@ -12,7 +12,7 @@ _REMOVED: Final = "removed"
 def patch_lines(patch: dict[str, Any]) -> Iterator[str]:
     """Yield a line for each field that a merge patch sets or removes.
 
-    Of a status only the condition is told whose message is that of the whole: the rest of the list
+    Only the condition of a status is shown whose message is that of the whole: the rest of the list
     is as it was.
     """
     for name, fields in patch.items():

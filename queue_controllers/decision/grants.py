@@ -45,7 +45,7 @@ def granted_counts(unit: QueueUnit) -> dict[str, int]:
 def grants_of(unit: QueueUnit) -> dict[str, Grant]:
     """Return what each pod set was admitted with; a set that is not in it was granted nothing.
 
-    Of pods that were granted at different sizes (growth), each may have the average.
+    Where pods were granted at different sizes (growth), each may have the average.
     """
     given_back, status = given_back_counts(unit), unit.status
     spec = {each.name: each for each in unit.spec.pod_set}

@@ -51,7 +51,7 @@ hold every first job of a new namespace, and pod creation is retried until it ex
 _RANGE: Final = "LimitRange"
 
 _NANOS: Final = 10**9
-"""In one unit: a ratio is a quantity, too."""
+"""Nanos in one: a ratio is a quantity, too."""
 
 MAX_DIFFERENCES_CHARS: Final = 1024
 """Limit of the text in the annotation: some lines for a person."""
@@ -306,7 +306,7 @@ def _defaults_of(
 ) -> tuple[dict[str, _Default], dict[str, _Default]]:
     """Return requests and limits of containers that state none.
 
-    Of several LimitRanges the API server applies any; the largest amount is always enough.
+    Where several LimitRanges state one, the API server applies any; the largest is always enough.
     """
     requests: dict[str, _Default] = {}
     limits: dict[str, _Default] = {}
@@ -532,6 +532,6 @@ def _with_amounts(container: dict[str, Any], changed: Mapping[str, Any]) -> dict
     amounts, before = changed.get("resources") or {}, container.get("resources") or {}
     if not amounts and not before:
         return container
-    # Remove what is gone: of two kinds of cpu both would count.
+    # What admission has removed goes: left beside its replacement, both would count.
     kept = {key: each for key, each in before.items() if key not in {"requests", "limits"}}
     return {**container, "resources": {**kept, **amounts}}

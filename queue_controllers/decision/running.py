@@ -73,9 +73,9 @@ SETTLE_SECONDS: Final = 0.5
 instead of two. A job whose pods all run does not wait."""
 
 COUNT_SECONDS: Final = 30.0
-"""Least time between two writes that only correct the counts of a running unit. Half of a shorter
-partial-running timeout, which depends on them. Also how long a pod that was pending before its
-job ran is not reported: mostly that is over by then."""
+"""Least time between two writes that only correct the counts of a running unit. Half of the
+partial-running timeout, if that is less, since it depends on them. Also how long a pod that was
+pending before its job ran is not reported: mostly that is over by then."""
 
 STAYS_SECONDS: Final = 1.0
 """How long counts must differ before they are corrected: if the job ends, its end corrects them."""
@@ -116,7 +116,7 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
             return Decision(actions=wake, memory=view.memory)
         requeue_after = earliest(requeue_after, wake_in)
         status |= pods.status
-        # Keep since when one ran: of a job of short pods no two reconciles need find one that runs.
+        # Keep since when one ran: where pods are short, the next reconcile may find none that runs.
         followed = _follow_counts(view, unit, status, requeue_after, stays_seconds=COUNT_SECONDS)
         return with_refusal_event(followed, pods)
     return _write_running(view, job, unit, status)
@@ -257,9 +257,9 @@ def earliest(*rests: float | None) -> float | None:
 
 
 def give_up_late(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision | None:
-    """Evict a job that may not be resumed, or not stay so, in its time to start; None: try again.
+    """Evict a job that could not be resumed, or kept so, in its time to start; None: try again.
 
-    One that is late because no controllers ran to resume it is not evicted.
+    A job that is late because no controllers ran to resume it is not evicted.
     """
     if RELEASE_REFUSED not in view.memory.reported_events and first_release(view, unit) is None:
         return None
@@ -319,9 +319,9 @@ def _may_be_too_few(view: JobView, job: JobFacts, unit: QueueUnit) -> bool:
 def _may_run_since(view: JobView, job: JobFacts, unit: QueueUnit) -> datetime | None:
     """Return since when the job may run; others may have resumed it after the admission.
 
-    To suspend it and have it released again renews nothing. In strict mode it is since its nodes
-    are reserved: to find them is not the job's time. Nothing else is written until its release;
-    after it, every count of its pods is.
+    Suspending it and having it released again does not renew that time. In strict mode it begins
+    when the nodes are reserved, since the search for them is not the job's time: that is
+    `lastUpdateTime`, until counts of pods are written after the release.
     """
     status = unit.status
     is_strict = phase_of(unit) is Phase.SCHED_SUCCEED and not was_released_already(job, unit)
@@ -400,8 +400,8 @@ def _follow_counts(
 def counts_due(view: JobView, unit: QueueUnit, memory: JobMemory) -> float | None:
     """Return from when on the counts of a job's pods may be corrected (monotonic).
 
-    None if more may depend on it that one of them succeeds. Only the counts do while a managed job
-    runs: that it has ended, its operator reports.
+    None if more than the counts may depend on the success of a pod. While a managed job runs, only
+    the counts do: its operator reports its end.
 
     Args:
         view: What was decided by.
@@ -440,7 +440,7 @@ def counts_due(view: JobView, unit: QueueUnit, memory: JobMemory) -> float | Non
 def missing_pods(job: JobFacts, unit: QueueUnit, pods: PodCounts) -> int:
     """Return how many of the pods that the job needs and was admitted with do not run.
 
-    Of a set that states a minimum no more than that is needed.
+    A set that states a minimum needs no more than that.
     """
     wanted = _wanted_pods(job, unit)
     if len(wanted) == 1 or "" in pods.running_of_sets:  # the set of some pods is unknown
@@ -490,7 +490,7 @@ def _uncreated_since(job: JobFacts, unit: QueueUnit, pods: PodCounts) -> datetim
 
 
 # --- operators that have not noticed a release ----------------------------------------------------
-# When the operator of a released job is woken that does not act on it.
+# When to wake an operator that does not act on a released job.
 #
 # Some operators wait for events of pods that they believe to have created, and reconcile again only
 # after minutes; any change of the object makes them reconcile at once. So a released job without

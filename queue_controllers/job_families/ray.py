@@ -305,7 +305,7 @@ class ClusterSpecField(msgspec.Struct, frozen=True):
 def ray_pod_set_of(pod: Pod) -> str:
     """Return the pod set that a pod's labels name, "" for none.
 
-    Of groups whose names differ in case alone it names the first.
+    Where names of groups differ in case alone, it is the first.
     """
     labels = pod.metadata.labels
     if labels.get(NODE_TYPE) == "head":

@@ -6,7 +6,7 @@ the templates are read that is left out, so a unit always shows what its user wa
 release begins from there; it also removes what is no longer wanted. Until then the job keeps it: an
 eviction spends no write on it, and templates cannot change while pods are being deleted.
 
-Of a value only a digest is noted: what a user has changed since is the user's, and stays.
+Only the digest of a value is noted: what a user has changed since is the user's, and stays.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ MAX_EVENTS: Final = 100
 """About one job in an hour; client-go's spam filter lets 25 in a row pass for each program."""
 
 MAX_CHILDREN: Final = 3
-"""Whose events are read in addition: a TrainJob has a JobSet, and that a Job; of many equal
-children the first say the same as the others."""
+"""Children whose events are read in addition: a TrainJob has a JobSet, and that a Job. The first of
+many equal children say the same as the others."""
 
 MAX_WHY_CHARS: Final = 300
 """How much is reported of an event: it begins with what is refused, and by what."""

@@ -1,7 +1,7 @@
 """Which changes of the cluster change what the API server makes of pods (`pod_preview`).
 
-Of webhook configurations, policies and profiles only their versions are read. Which of them are
-about pods only the API server knows: after each change it is asked again. So it is after a change
+Only the versions of webhook configurations, policies and profiles are read. The API server alone
+knows which of them are about pods: after each change it is asked again. So it is after a change
 of what is watched in any case (`admission_caches`): a class that is created lets pods through.
 """
 

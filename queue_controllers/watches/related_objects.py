@@ -1,6 +1,6 @@
 """What other objects say about jobs: read when a job is reconciled, and remembered for a while.
 
-Of some kinds a job's own object does not say which pods it makes: another does, which the job
+For some kinds a job's own object does not say which pods it makes: another does, which the job
 controls. To watch those would keep all of a kind in memory for the few that are needed; they change
 with their job, and so are read again whenever the job's spec has changed. That takes the right to
 get the kind. Of some, how many pods they stand for is watched all the same (`job_sizes`): an answer

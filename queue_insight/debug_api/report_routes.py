@@ -58,7 +58,7 @@ NAMESPACES: Final = "/debug/recorded-report/namespaces"
 """Routes of the insight program that only the scheduler requests."""
 
 USUAL_SECONDS: Final = 30 * DAY
-"""How far back a report goes that does not say."""
+"""How far back a report goes by default."""
 MAX_ROWS: Final = 3_000_000
 """Rows of blocks that one report reads: some five seconds. 10,000 accounts have 300,000 in 30 days,
 and as many again in each day that is read by hours."""
@@ -96,14 +96,14 @@ class UseRecord(Protocol):
     """Reads the sums of hours that are recorded."""
 
     def namespaces(self, start: int, end: int, now: int) -> list[str]:
-        """Return whose use there is in a time.
+        """Return the namespaces that have use in a time.
 
         Raises:
             NoStateError: The record cannot be read.
         """
 
     def visit(self, start: int, end: int, now: int, take: Callable[[TimedBlock], None]) -> UseReach:
-        """Call `take` with each block of a time; return which time that was.
+        """Call `take` with each block of a time; return the time that the blocks cover.
 
         Raises:
             NoStateError: The record cannot be read.
@@ -139,7 +139,7 @@ class NamespacesView(View):
 
 
 class FoundSums(NamedTuple):
-    """What was added up, and of which time."""
+    """The sums, and the time that they cover."""
 
     sums: ReportSums
     reach: UseReach
@@ -150,7 +150,7 @@ class Steps(NamedTuple):
 
     Attributes:
         seconds: How long each step is.
-        resource: Of which resource; if nobody used it, the first in the order of `resources_of`.
+        resource: The resource; if it was not used, the first in the order of `resources_of`.
         most: How many rows have numbers of their own.
     """
 
@@ -210,7 +210,7 @@ class Reports:
         return int(self._clock.now().timestamp())
 
     def namespaces(self, start: int, end: int) -> list[str]:
-        """Return whose use there is in a time.
+        """Return the namespaces that have use in a time.
 
         Raises:
             NoStateError: The record cannot be read.
@@ -218,7 +218,7 @@ class Reports:
         return [] if self._record is None else self._record.namespaces(start, end, self.now())
 
     def visit(self, start: int, end: int, take: Callable[[TimedBlock], None]) -> UseReach:
-        """Call `take` with each block of a time; return which time that was.
+        """Call `take` with each block of a time; return the time that the blocks cover.
 
         Raises:
             QuestionError: INVALID_ARGUMENT: there is too much in it.
@@ -444,7 +444,7 @@ def _second(moment: datetime, now: int) -> int:
 
 
 def readable_of(namespaces: list[str], may_read: MayRead) -> tuple[str, ...] | None:
-    """Return those of some namespaces that may be read; None: all may."""
+    """Return the namespaces that may be read; None if all may."""
     if may_read(EVERYWHERE):
         return None
     return tuple(each for each in sorted(namespaces) if may_read(each))

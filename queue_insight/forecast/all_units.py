@@ -32,7 +32,7 @@ WEEK: Final = 7 * 86_400.0
 PATHS: Final = 40
 """A p90 of 40 paths lies between the 85th and the 95th percentile in two of three cases."""
 BUDGET_STEP: Final = 4
-"""Of so many paths the last goes on until the horizon: units come first, whose paths are short."""
+"""The last of so many paths goes on until the horizon: units come first, whose paths are short."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

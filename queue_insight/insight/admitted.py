@@ -95,8 +95,8 @@ def describe_admitted(engine: Engine, key: str, wall: datetime) -> Admitted | No
 def find_evictors(engine: Engine, key: str, wall: datetime) -> tuple[tuple[Evictor, ...], bool]:
     """Return the pending units that would choose a unit as a victim, and whether more might.
 
-    Of units that the filters judge alike the first is asked. Rounds of evictions in progress are
-    not considered.
+    Only the first of the units that the filters judge alike is asked. Rounds of evictions in
+    progress are not considered.
 
     Args:
         engine: A fork: the search takes milliseconds.

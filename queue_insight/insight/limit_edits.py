@@ -1,4 +1,4 @@
-"""A limit with more room: the edited object, as an engine is told of it and as a user patches it.
+"""A limit with more room: the edited object, as an engine takes it and as a user patches it.
 
 Only the newest object is edited, as the API server has it: what the arithmetic makes of it (a rate,
 a scaled min, a division) is up to the engine that is told. Pure.
@@ -66,9 +66,9 @@ class Limit(NamedTuple):
     kind: ChangeKind
     quota: str = ""
     namespace: str = ""
-    """That of the quota's object, if there are several of its name."""
+    """The namespace of the quota's object, if several namespaces have one of its name."""
     place: UserLimitPlace | None = None
-    """Where it stands, if it is that of a user or group."""
+    """The entry of the policy that states it, if it is the limit of a user or group."""
 
 
 Raises: TypeAlias = dict[Limit, Amounts]
@@ -80,12 +80,12 @@ class Raised(NamedTuple):
     """Limits with more room.
 
     Attributes:
-        edits: As an engine is told, one for each object.
+        edits: The objects as an engine takes them, one edit for each.
         raises: By how much each limit is raised: as asked, and the max of a quota whose min would
             be above it.
         values: The new values of each limit, for a sentence.
-        patches: As the objects are patched, one for each; none for an object of which that would
-            lose what is not known here.
+        patches: The patches of the objects, one for each; none for an object whose patch would lose
+            fields that are not known here.
     """
 
     edits: tuple[Edit, ...]
@@ -100,7 +100,7 @@ class _Edited(NamedTuple):
     Attributes:
         thing: The object.
         new: The keys that change, with their new values.
-        patch: Its patch; None: that would lose what is not known here.
+        patch: Its patch; None if it would lose fields that are not known here.
     """
 
     thing: _Limiting
@@ -241,7 +241,7 @@ def name_raise(raised: Raised, limit: Limit) -> str:
 
 
 def left_under(engine: Engine, limit: Limit, resource: str) -> int:
-    """Return how much is left under a max, or of a user's limit; 0 if it is not known, or a min.
+    """Return how much is left under a max, or under a user's limit; 0 if unknown, or for a min.
 
     With a rate above 1 the max is compared times the rate: what is left there is less here.
     """
@@ -384,7 +384,7 @@ class NodeCopies(msgspec.Struct, frozen=True):
 
 
 def nodes_for(engine: Engine, missing: Amounts) -> NodeCopies | None:
-    """Return as many copies of the node with which the fewest suffice; None: no node has it all."""
+    """Return the copies of a node that suffice, as few as possible; None: no node has it all."""
     found: list[tuple[int, str, Node]] = []
     for node in engine.objects.of_kind(Node):
         try:

@@ -156,7 +156,7 @@ def _end_before_head(question: Question) -> Change | None:
 
 
 def declare_at_most(question: Question, seconds: int, description: str) -> Change | Engine:
-    """Return that a unit declares a time to run, in seconds; if it does not start, the engine."""
+    """Return the change that declares so many seconds to run; if it is not enough, the engine."""
     edit = _edit(question, maximum_execution_time_seconds=seconds)
     longer = _edit(question, maximum_execution_time_seconds=seconds + 1)
     outcome = question.trials.attempt(edit)

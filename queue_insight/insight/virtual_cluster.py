@@ -10,11 +10,11 @@ that for an engine of its own: a new one (a replay) or a fork (a forecast)::
     a timer ends   --> what `engine.deadlines` says (backoff, checks, nodes, pods, a queue's rest)
     a budget ends  --> with `Stop`, requests to its units are written (`budget_events`)
 
-Everything that happens at one moment is told to the engine before queues are asked at that moment.
-What is written are the patches of `unit_writes`, which the shells send as well; when time alone
-changes something is only known by `engine.deadlines`. `now` and `wall` advance together. An event
-costs the same however many units there are: each change of a unit plans its next event, and makes
-those that were planned before void.
+The engine takes everything that happens at one moment before queues are asked at that moment. What
+is written are the patches of `unit_writes`, which the shells send as well; only `engine.deadlines`
+knows when time alone changes something. `now` and `wall` advance together. An event costs
+the same however many units there are: each change of a unit plans its next event, and makes those
+that were planned before void.
 
 Not played: jobs that grow while they run, and pods one by one (all pods of a unit start and end
 together).
@@ -125,10 +125,10 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     """One thing that happened.
 
     Attributes:
-        kind: What.
-        now: When, in seconds of the monotonic clock.
+        kind: What happened.
+        now: The time, in seconds of the monotonic clock.
         unit: The object after it.
-        decision: Of an admission, the decision; of an eviction, the round.
+        decision: The decision of an admission, or the round of an eviction.
     """
 
     kind: EventKind
@@ -141,7 +141,7 @@ class Arrival(msgspec.Struct, frozen=True, gc=False):
     """A unit that is created.
 
     Attributes:
-        now: When, in seconds of the monotonic clock; not before the arrival in front of it.
+        now: The time, in seconds of the monotonic clock; not before that of the arrival before it.
         unit: The object; its resourceVersion and creationTimestamp are set when it arrives.
     """
 
@@ -191,7 +191,7 @@ class VirtualCluster:
         moment: The time at which the engine's state was taken.
         outside: How what is outside behaves.
         arrivals: Units that are created, in order of time.
-        on_event: Called with everything that happens, after the engine was told. It may read the
+        on_event: Called with everything that happens, after the engine took it. It may read the
             engine, and plan looks at it with `agenda.call_at`.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""To change nothing: whether the unit starts by waiting, and after how many ends. Pure."""
+"""The change that is none: whether the unit starts by waiting, and after how many ends. Pure."""
 
 from __future__ import annotations
 

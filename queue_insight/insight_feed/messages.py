@@ -28,7 +28,7 @@ def describe_interpreter() -> str:
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
-    """Who sends.
+    """The sender of messages.
 
     Attributes:
         protocol: `PROTOCOL` of the sender.

@@ -50,7 +50,7 @@ MAX_ADDRESS: Final = 2_000
 _ADDRESS: Final = re.compile(
     r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:[/?#][!-~]*)?"
 )
-"""Of http or https alone: a browser runs what follows `javascript:`."""
+"""URLs of http or https alone: a browser runs what follows `javascript:`."""
 TRUSTED_FLAG: Final = "--page-trusted-proxies"
 SERVICE_FLAG: Final = "--visibility-service"
 _SERVICE: Final = re.compile(

@@ -37,7 +37,7 @@ from shared_api.question_errors import QuestionError
 
 MOST_SIMILAR: Final = 3
 ASKER: Final = ""
-"""Whose budget is charged: there is one user."""
+"""The caller whose budget is charged: there is one user."""
 FOREVER: Final = 1e9
 """Seconds; they may be many, since no other caller waits."""
 

@@ -10,7 +10,7 @@ Read in this order:
    answers; ``question_words``: what is wrong with a question; ``hidden_sums``: the amounts that a
    visitor may see. All jobs: ``job_answers`` over ``job_table``, whose rows are of ``job`` and
    ``ended_jobs``; ``job_filter`` finds and sorts them, ``job_list`` shows them.
-   Of a unit also ``units_ahead``; ``kept_changes``, those that were found; ``remembered_unit``,
+   One unit: also ``units_ahead``; ``kept_changes``, those that were found; ``remembered_unit``,
    what is left of one that is gone.
 4. ``api_routes``: what the API server is asked with the token of a visitor, by ``visitor_client``:
    ``unit_pods``, ``unit_events``, ``unit_manifests`` of the objects that ``unit_objects`` names;

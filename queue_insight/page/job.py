@@ -22,7 +22,7 @@ from shared_api.well_known_labels import read_quota_name
 _RESULTS: Final = {"finished": "succeeded", "failed": "failed", "deleted": "deleted"}
 """Results by how a run has ended. After an eviction the unit is in its queue again."""
 _NO_REASONS: Final = frozenset({"Pending", "QuotaReserved"})
-"""Of a unit that was not refused yet, and of one whose admission has just been taken back."""
+"""Reasons of a unit that was not refused yet, and of one whose admission was just taken back."""
 _RESULTS_BY_PHASE: Final = {Phase.SUCCEED.value: "succeeded", Phase.FAILED.value: "failed"}
 
 

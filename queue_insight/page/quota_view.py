@@ -19,7 +19,7 @@ from shared_api.debug_api.views import View
 from shared_api.question_errors import Code, QuestionError
 
 MAX_USER_LIMITS: Final = 100
-"""Of one answer; `/debug/user-limits` has pages of them."""
+"""User limits of one answer; `/debug/user-limits` has pages of them."""
 
 
 class QuotaPage(View):

@@ -16,7 +16,7 @@ class NumberedState(Protocol):
 
     @property
     def number(self) -> int:
-        """Of the state of the engine."""
+        """The number of the engine's state."""
         ...
 
     @property

@@ -36,8 +36,8 @@ _POD_LABELS: Final = {
     ("trainer.kubeflow.org", "TrainJob"): ("jobset.sigs.k8s.io/jobset-name", "name"),
     ("ray.io", "RayCluster"): ("ray.io/cluster", "name"),
 }
-"""By group and kind of a job: the label of its pods, and which of the job's fields it has. By a
-label the pods that have ended are found as well, which the engine does not know."""
+"""By group and kind of a job: the label of its pods, and which of the job's fields it has. With the
+label, the pods that have ended are found as well, which the engine does not know."""
 
 
 class PodView(View):
@@ -147,8 +147,8 @@ _pod_lists: Final = msgspec.json.Decoder(_PodList)
 def read_pods(client: VisitorClient, unit: UnitObjects) -> PodsView:
     """Return the pods of a unit.
 
-    Of those that were not read no name is told: the engine's copy has them from the program's
-    rights, and the visitor may have fewer.
+    Pods that were not read have no name here: the engine has them by the rights of the program, and
+    the visitor may have fewer.
     """
     found: list[_Pod] = []
     more, problem = False, ""

@@ -1,6 +1,6 @@
 """The view of one unit: what it is, why it waits, when it starts, and what was decided about it.
 
-Of a unit that does not exist any more it is what the record knows.
+For a unit that does not exist any more it is what the record knows.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ MAX_KEYS: Final = MAX_ACCOUNTS
 MAX_KIND: Final = 63
 """Characters of a kind: as many as Kubernetes allows."""
 MAX_CLOSED: Final = 10_000
-"""Runs that are no longer charged, of which it is not told yet whether they were evicted."""
+"""Runs that are no longer charged, while it is not known yet whether they were evicted."""
 
 
 class _Line(msgspec.Struct, gc=False):
@@ -108,8 +108,8 @@ class UseMeter:
         """Take an engine in place of the one before; what that has used until now stays.
 
         Args:
-            engine: The engine; it tells each change of a charge from now on, if it keeps accounts.
-            second: The time. Between `second` of before and this, nothing is counted.
+            engine: The engine; it reports changes of charges from now on, if it keeps accounts.
+            second: The time. Nothing is counted between the former `second` and this one.
         """
         if self.is_on:
             self._close_part()
@@ -151,7 +151,7 @@ class UseMeter:
     # --- what happens -------------------------------------------------------------------------
 
     def on_call(self, call: EngineCall) -> None:
-        """Take a call that the engine is played next: its unit may be charged in it."""
+        """Take the call that is replayed on the engine next: its unit may be charged in it."""
         if not self.is_on:
             return
         if call.name == Engine.on_queue_unit.__name__:
@@ -191,7 +191,7 @@ class UseMeter:
         run.is_evicted = True
 
     def note_waiting(self, keys: Iterable[UseKey]) -> None:
-        """Note who has units that wait: without use, these have rows all the same."""
+        """Note the keys of units that wait: even without use, they have rows."""
         for key in keys:
             self._row(self._bounded(key))
 
@@ -210,7 +210,7 @@ class UseMeter:
 
     def _charge(self, uid: Uid, charge: Charge, run: _Run | None = None) -> None:
         if run is None:
-            self._closed.pop(uid, None)  # of an earlier one nothing more is told
+            self._closed.pop(uid, None)  # nothing more is reported of an earlier one
         key = self._bounded(self._key_of(uid, charge.account, run))
         self._change(key, charge.amounts, 1)
         used = {} if run is None else run.line.used
@@ -250,8 +250,8 @@ class UseMeter:
     def _save(self, unit: QueueUnit) -> None:
         """Note what a run's new checkpoint has saved: all that it used before.
 
-        A checkpoint is told of within a minute or so. What was used since it was made counts at the
-        present rate.
+        A checkpoint is reported within about a minute. What was used since it was made counts at
+        the present rate.
         """
         run = self._runs.get(unit.metadata.uid)
         if run is None or run.is_evicted:
@@ -309,7 +309,7 @@ class UseMeter:
         self._events, self._quotas, self._since = {}, {}, self.second
 
     def _begin_hour(self) -> None:
-        """Count anew who has a key: those that are charged still have theirs."""
+        """Count keys anew; those that are charged keep theirs."""
         self._of_hour, self._keys_of_hour = {}, len(self._lines)
         for key in self._lines:
             self._of_hour.setdefault(key.namespace, set()).add(key)

@@ -32,7 +32,7 @@ the hours of others are dropped earlier."""
 
 
 class UseKey(NamedTuple):
-    """Whose use it is: the fields of an account, and the kind of job ("": pods without a unit)."""
+    """The fields of an account, and the kind of its jobs ("": pods without a unit)."""
 
     quota: str
     queue: str
@@ -46,7 +46,7 @@ class UseRow(msgspec.Struct, array_like=True, gc=False, omit_defaults=True):
     """The sums of one key.
 
     Attributes:
-        key: Whose.
+        key: The key.
         used: Base units times seconds that were charged, by resource.
         waits: How many of its units were admitted after how long, by bin (`samples.bin_of`).
         evictions: How many of its runs were evicted.
@@ -153,8 +153,8 @@ def join_hour(blocks: Sequence[UseBlock]) -> UseBlock:
 def join_hours(blocks: Sequence[UseBlock]) -> UseBlock:
     """Return the blocks of hours as one of all of them.
 
-    Of a namespace with too many keys those stay that were there in most hours: a user who is made
-    up is in few.
+    In a namespace with too many keys, those that occur in most hours stay: an invented user occurs
+    in few.
     """
     hours_of = Counter(row.key for block in blocks for row in block.rows)
     of_namespace: dict[str, list[UseKey]] = {}
@@ -199,7 +199,7 @@ def _add_up(blocks: Iterable[UseBlock], folded: AbstractSet[UseKey] = frozenset(
     for row in rows.values():
         if len(row.used) > MAX_RESOURCES:
             row.used, row.lost = amounts_of(row.used), amounts_of(row.lost)
-    # In an order in which neighbors are alike: so it is compressed to half.
+    # Sorted, since similar neighbors compress to half the size.
     return UseBlock([rows[key] for key in sorted(rows)], dict(sorted(quotas.items())))
 
 

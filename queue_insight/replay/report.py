@@ -122,7 +122,7 @@ def user_of(life: Life) -> str:
 def worst_users(outcomes: Iterable[Outcome]) -> list[str]:
     """Return the users whose p90 is worst in any of these replays; none if no job names its user.
 
-    Of each replay there are at most `MOST_USERS`.
+    There are at most `MOST_USERS` of each replay.
     """
     found: set[str] = set()
     for outcome in outcomes:

@@ -56,7 +56,7 @@ class JobStory(msgspec.Struct, kw_only=True):
     def run_seconds(self) -> float | None:
         """How long it runs from a start to its end; None: that is not known.
 
-        Of a job that was stopped on the way, the last run counts: it began anew.
+        For a job that was stopped on the way, the last run counts: it began anew.
         """
         if self.ended is None or not self.runs or self.runs[-1].end != self.ended:
             return None

@@ -74,7 +74,7 @@ def read_manifest(content: bytes, *, is_json: bool, namespace: str) -> Manifest:
 def rights_to_create(manifest: Manifest) -> tuple[ResourceRight, ...]:
     """Return the rights that its caller needs to create the objects of a manifest, each once.
 
-    Of a kind that is not known nothing is said but that, and its plural is not known either.
+    For a kind that is not known, that is all that is said, and its plural is not known either.
     """
     places = ((*place, each.namespace) for each in manifest.documents if (place := _kind_of(each)))
     rights = {

@@ -71,8 +71,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
         unit: `namespace/name`.
         queue: Its queue.
         quota: Its quota.
-        before: Why it does not start without the edits; None if it would only be its turn, or there
-            is no such unit.
+        before: Why it does not start without the edits; None if it only waits for its turn, or does
+            not exist.
     """
 
     unit: str
@@ -274,7 +274,7 @@ def _compare(plain: _Copy, edited: _Copy) -> tuple[list[Start], list[Wait]]:
 
 
 def _compare_wait(before: Engine, after: Engine, record: CachedUnit) -> Wait | None:
-    """Return what keeps a unit waiting, if that is not what does without the edits."""
+    """Return why a unit waits, if it is for another reason than without the edits."""
     key = record.key
     if record.state is UnitState.ENDED:
         return None

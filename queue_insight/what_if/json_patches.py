@@ -14,7 +14,7 @@ from queue_insight.what_if.edit import FieldError
 
 OPERATIONS: Final = "operations"
 MAX_OPERATIONS: Final = 64
-"""Of one edit: a test and a change for each of some thirty values."""
+"""Operations of one edit: a test and a change for each of some thirty values."""
 
 _INDEX: Final = re.compile("0|[1-9][0-9]{0,8}")
 """A longer one is beyond any list."""

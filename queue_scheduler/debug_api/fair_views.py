@@ -10,7 +10,7 @@ from queue_scheduler.engine.fair_questions import AccountShare, find_shares
 from shared_api.debug_api.views import FieldsOf, View
 
 MOST_ACCOUNTS: Final = 100
-"""Of one answer: half of them have used the most, half of them the least."""
+"""Accounts of one answer: half of them have used the most, half of them the least."""
 
 _of_account = FieldsOf[AccountShare]()
 

@@ -333,7 +333,7 @@ class Engine:
 
     @property
     def counts_time(self) -> bool:
-        """Whether anything is counted over time: then it is to be told each second."""
+        """Whether anything is counted over time: then `on_time` is to be called each second."""
         usage = self.usage
         return usage.ledger is not None or usage.fair.is_on or usage.quota_use is not None
 
@@ -362,7 +362,7 @@ class Engine:
         return True
 
     def _advance_turns(self, second: int) -> bool:
-        """Let time pass for the use of quotas; return whether turns may be others."""
+        """Let time pass for the use of quotas; return whether turns may have changed."""
         use = self.usage.quota_use
         if use is None:
             return False
@@ -378,9 +378,8 @@ class Engine:
     def on_accounts(self, stored: StoredAccounts, *, in_slices: bool = False) -> tuple[str, ...]:
         """Take the accounts that were kept by the leader before this one.
 
-        What is charged now counts from when it was charged, not from when this process saw it. So
-        it does in queues that order accounts.
-        What is not counted is left out.
+        What is charged now counts from when it was charged, not from when this process saw it, in
+        queues that order accounts as well. Of what this engine does not count, nothing is taken.
 
         Args:
             stored: The accounts.

@@ -147,7 +147,7 @@ def _look_for_queue(
 ) -> points.Unmapped:
     """Return why a unit without a quota is on hold, with its queue if that is missing as well.
 
-    Of a unit that names a queue and no quota, the queue is what its user has to correct first.
+    If it names a queue and no quota, the queue is what its user has to correct first.
     """
     named = read_chosen_queue(unit)
     if not named or named != held.queue:

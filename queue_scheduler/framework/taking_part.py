@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _Point = TypeVar("_Point")
 
 _TAKES_PART: Final[dict[tuple[type, object], bool]] = {}
-"""By type of a plugin, and extension point."""
+"""Whether a type of plugins takes part, by type and extension point."""
 
 
 def takes_part(plugin: object, point: Callable[..., _Point]) -> TypeIs[_Point]:

@@ -22,7 +22,7 @@ LEAST_HALF_LIFE: Final = 1
 MOST_HALF_LIFE: Final = 10 * 365 * 86_400
 MOST_CHARGE: Final = 86_400
 WEIGHT: Final = 1
-"""Of an account that no entry names."""
+"""The weight of an account that no entry names."""
 
 MAX_SHOWN: Final = 64
 """Characters of a value that a sentence repeats."""

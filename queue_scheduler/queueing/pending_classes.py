@@ -11,8 +11,8 @@ on its own in addition, for its account's limit or what else concerns it alone; 
 the first of the others. It is asked anew when another class comes first in it: that class's account
 was not asked about.
 
-Some refusals concern nobody else (`STANDS_ASIDE`): a class that is asleep for one counts in no band
-and no depth, and comes before no other.
+Some refusals concern the class alone (`STANDS_ASIDE`): a class that is asleep for one counts in no
+band and no depth, and holds back no other.
 
 Per quota, the heads of the awake and of the asleep classes are kept, and over all quotas the units
 that may be offered. All three are heaps whose stale entries (the head left, the class fell asleep)
@@ -257,8 +257,8 @@ class PendingClasses:
     def refused_in_order(self) -> list[tuple[OrderKey, Refusal]]:
         """Return the first unit and the refusal of the classes and groups asleep, in order.
 
-        Of classes that are asleep with their group, the first stands for the others. The list is
-        not for changes.
+        The first of the classes that are asleep with their group stands for the others. The list
+        must not be changed.
         """
         if self._refused is None:
             entries: list[UnitClass | ClassGroup] = [*self.numbered.values(), *self.groups.values()]

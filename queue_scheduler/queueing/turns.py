@@ -1,4 +1,4 @@
-"""Whose turn it is: ranks, who was served when, who backs off, and which queues to wake.
+"""Which queue has its turn: ranks, when queues were served, which back off, which to wake.
 
 Owns the `TurnOrder`, and what it is made of. After a change of a queue, `refresh` updates there
 whether the queue is *movable*: it has a unit to decide and does not back off. A *domain* is a limit
@@ -90,7 +90,7 @@ class Turns:
         self.backs_off_until = backs_off.get
 
     def go_by_use(self, ranks_of: RanksOf) -> None:
-        """Let queues of equal rank go by the use of their quotas; of several by the least."""
+        """Order queues of equal rank by the use of their quotas: each by that with the least."""
         self._ranks_of = ranks_of
         self._order.renew = self.entry_of
 

@@ -21,7 +21,7 @@ from queue_scheduler.quota_cache.quota_ledger import Holder, QuotaLedger
 from shared_api.resource_list import Amounts, add
 
 Held: TypeAlias = dict[Holder, Amounts]
-"""Who holds how much of what its quota's max no longer names."""
+"""By holder: amounts of resources that the max of its quota no longer names."""
 
 
 class LeftResources:

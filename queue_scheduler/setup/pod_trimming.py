@@ -1,7 +1,7 @@
 """What is kept of the pods that the scheduler caches.
 
-Of its conditions only the verdict about binding is read, and equal verdicts are one object. A pod
-has five conditions; keeping them would cost 1 KiB for each of up to hundreds of thousands of pods.
+Only a pod's condition about binding is read, and equal ones are one object. A pod has five
+conditions; keeping them would cost 1 KiB for each of up to hundreds of thousands of pods.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from shared_api.submitters import read_submitter
 
 
 class Account(NamedTuple):
-    """Whom a charge is counted for; charges with equal fields are added up.
+    """What a charge is counted for; charges with equal fields are added up.
 
     Attributes:
         quota: The quota that is charged; its ancestors follow from the tree.

@@ -252,7 +252,7 @@ class BudgetAccounts:
     ) -> Generator[None, None, tuple[BudgetAccount, ...]]:
         """Begin anew with what was kept, and with what is charged now, in steps.
 
-        A step takes some microseconds; until the last, it says nothing.
+        A step takes some microseconds; until the last, use is incomplete.
 
         Args:
             stored: What was kept.

@@ -63,7 +63,7 @@ class AnyCharge(Protocol):
 
     @property
     def account(self) -> Account:
-        """Whom it is counted for."""
+        """The account that it is counted for."""
 
     @property
     def amounts(self) -> Amounts:
@@ -78,7 +78,7 @@ class Use(msgspec.Struct, frozen=True, gc=False):
     """The use of one account.
 
     Attributes:
-        settled: Until `at`.
+        settled: What it had used until `second`.
         at: 2^(t/h) of the second of its last change.
         second: That second.
         rate: What it uses per second from then on.
@@ -102,8 +102,8 @@ class StoredUse(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         levels: The levels of its accounts.
         half_life: The half-life that the use is scaled by, in seconds.
         path: The account.
-        mantissa: Of the `ScaledUse`, in digits: JSON has no integers of that size.
-        exponent: Of it.
+        mantissa: The mantissa of the use, in digits: JSON has no integers of that size.
+        exponent: Its exponent.
     """
 
     queue: str
@@ -144,7 +144,7 @@ class _Running(msgspec.Struct, frozen=True, gc=False):
         path: The account.
         rate: What it uses per second.
         due: The second until which it has counted in advance.
-        paid: What that was.
+        paid: The use that it has counted in advance.
         is_due: Whether it counts by its rate.
     """
 
@@ -237,7 +237,7 @@ class QueueUse:
         """Begin to charge; return what that counts for.
 
         Args:
-            uid: Whom.
+            uid: The uid that is charged.
             account: The account.
             rate: What it uses per second.
             second: The present second.
@@ -317,7 +317,7 @@ class QueueUse:
             del self._uses[path]
 
     def renew(self, settings: FairSettings, second: int) -> bool:
-        """Take other settings; return False if use under the former ones says nothing here."""
+        """Take other settings; return False if use under the former ones cannot be converted."""
         before = self.settings
         if (before.levels, before.resource_weights) != (settings.levels, settings.resource_weights):
             return False
@@ -434,13 +434,13 @@ class FairUse:
         self._queues: dict[str, QueueUse] = {}
         # What was kept outside; a queue may become known later.
         self._stored = StoredUses()
-        # What of each resource stands for all there is, by quota.
+        # By quota: the amount of each resource that stands for all there is.
         self._capacities: dict[str, Amounts] = {}
         # Units that are charged, and whose admission is not in their object yet.
         self._assumed: dict[Uid, None] = {}
 
     def of_queue(self, name: str) -> QueueUse | None:
-        """Return the accounts of a queue; None: it has another policy."""
+        """Return the accounts of a queue, or None if it has another policy."""
         return self._queues.get(name)
 
     # --- facts --------------------------------------------------------------------------------
@@ -506,7 +506,7 @@ class FairUse:
     def restarting(
         self, charges: Iterable[tuple[Uid, int, AnyCharge]], stored: StoredUses | None = None
     ) -> Iterator[None]:
-        """Do the same in steps of some microseconds; until the last, it says nothing."""
+        """Do the same in steps of some microseconds; until the last, use is incomplete."""
         if stored is not None:
             self._stored = stored
         self._assumed = {}
@@ -555,7 +555,7 @@ class FairUse:
         """Take a change of what is charged for a uid; None: nothing is.
 
         Args:
-            uid: Whose.
+            uid: The uid.
             before: What was charged.
             after: What is charged now.
             is_assumed: Whether it is a start that is not written yet.

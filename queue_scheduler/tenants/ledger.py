@@ -54,7 +54,7 @@ class Charged(Protocol):
 
     @property
     def account(self) -> Account:
-        """Whom it is counted for."""
+        """The account that it is counted for."""
 
     @property
     def amounts(self) -> Amounts:
@@ -92,7 +92,7 @@ class Line(msgspec.Struct, gc=False):
     def used_at_edge(self, edge: int) -> Amounts:
         """Return what was used until one of the edges that are kept.
 
-        Of an edge that was not known when it passed, as after a change of time zone, all use until
+        For an edge that was not known when it passed, as after a change of time zone, all use until
         the last change counts as before it.
         """
         if edge > self.marked_to:
@@ -104,7 +104,7 @@ class StoredAccount(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The use of one account as it is kept outside.
 
     Attributes:
-        account: Whose.
+        account: The account.
         used: Base units times seconds by resource, until `StoredAccounts.settled_at`.
         marks: As in `Line`.
         marked_to: As in `Line`.
@@ -169,7 +169,7 @@ class Ledger:
         self._lines: dict[Account, Line] = {}
         # Those without charges, in the order in which they became so.
         self._idle: dict[Account, int] = {}
-        # Users without an account of their own: how many of their charges their namespace has.
+        # Users without an account of their own: how many of their charges their namespace counts.
         self._folded: dict[Account, int] = {}
         self._edge = 0
         self._next_edge: int | None = None
@@ -346,7 +346,7 @@ class Ledger:
     def restoring(
         self, stored: StoredAccounts, charges: Sequence[tuple[int, Charged]]
     ) -> Iterator[None]:
-        """Do the same in steps of some microseconds; until the last, it says nothing.
+        """Do the same in steps of some microseconds; until the last, use is incomplete.
 
         Args:
             stored: What was kept.
@@ -368,7 +368,7 @@ class Ledger:
             self._lines[kept.account] = line
             self._idle[kept.account] = kept.changed
             yield
-        # Lost accounts first, of which charges count from before the time that the others have.
+        # Charges of lost accounts first: they count from before the time at which the others begin.
         known = self._lines.copy()
         for are_lost in (True, False) if stored.is_rebuilt else (False,):
             dated = (

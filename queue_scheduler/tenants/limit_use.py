@@ -14,7 +14,7 @@ PENDING_UNITS: Final = "pending units"
 
 
 class Counted(NamedTuple):
-    """Whose use is summed up, and where.
+    """The user or group whose use is summed up, and the quota.
 
     Attributes:
         quota: The quota; its subtree counts.
@@ -32,7 +32,7 @@ class AnyCharge(Protocol):
 
     @property
     def account(self) -> Account:
-        """Whom it is charged to."""
+        """The account that it is charged to."""
         ...
 
     @property

@@ -1,6 +1,6 @@
 """What QuotaPolicies set for quotas, and which policy counts for which quota. Pure.
 
-Of the policies that name a quota the oldest counts; of those of one second the first by name. A
+Where several policies name a quota, the oldest counts; of one second, the first by name. A
 policy whose limits cannot be read keeps those that it had: the last valid ones, which its status
 repeats for the next process; with its budgets it is the same, apart from the limits, and with what
 it states for queues. Its quotas can always be read, so what counts are the old limits for the

@@ -52,7 +52,7 @@ class Charged(Protocol):
 
     @property
     def account(self) -> Account:
-        """Whom it is counted for."""
+        """The account that it is counted for."""
 
     @property
     def amounts(self) -> Amounts:
@@ -64,8 +64,8 @@ class _Terms(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         mins: What is guaranteed, by resource.
-        parts: By resource, what of it counts as 1, as a fraction (over, under): the part that its
-            weight is of those of its siblings, of the sum of what all of them may have.
+        parts: By resource, the amount that counts as 1, as a fraction (numerator, denominator): its
+            part, by weight, of the sum of what all its siblings may have.
         beside: Its siblings, itself included.
     """
 
@@ -78,7 +78,7 @@ class _Use(msgspec.Struct, gc=False):
     """The use of one quota.
 
     Attributes:
-        settled: Until `second`, with what is counted in advance.
+        settled: What it had used until `second`, with what is counted in advance.
         second: The second of its last change.
         used: What is charged in it and below it.
         rate: What it uses per second from then on, above its `min`.
@@ -99,7 +99,7 @@ class QuotaUse:
 
     Attributes:
         second: The time, in seconds since the epoch; 0: not known yet.
-        half_life: In seconds.
+        half_life: The half-life of use, in seconds.
         moved: The quotas whose ranks may have grown.
     """
 
@@ -123,8 +123,8 @@ class QuotaUse:
         """Return the ranks of the quotas above a quota and its own, the topmost first.
 
         Two of them can be compared: quotas that are above both have the same ranks, so the first
-        quotas that are siblings decide. Without the zeros at its end, so that one of two quotas
-        without use is not first for being less deep.
+        quotas that are siblings decide. Zeros at the end are left out: otherwise, of two quotas
+        without use, the less deep one would be first.
         """
         uses = self._uses
         ranks: list[int] = []
@@ -150,9 +150,9 @@ class QuotaUse:
         return own.settled.part_of(reduce(ScaledUse.plus, known, ScaledUse())) * len(beside)
 
     def level_between(self, one: str, other: str) -> tuple[str, str] | None:
-        """Return the first two different quotas above two, or these; None: one is above the other.
+        """Return the siblings at which the chains of two quotas part; None: one is above the other.
 
-        These are siblings, whose use decides which of the two has its turn.
+        Their use decides which of the two quotas has its turn.
         """
         pairs = zip(reversed(self._chain(one)), reversed(self._chain(other)), strict=False)
         return next((pair for pair in pairs if pair[0] != pair[1]), None)
@@ -177,7 +177,7 @@ class QuotaUse:
     def on_charge(self, before: Charged | None, after: Charged | None) -> None:
         """Take a change of what is charged for one uid; None: nothing is."""
         if before is not None and after is not None and before.account.quota == after.account.quota:
-            # Also of another user: what is given back and taken at once would count as a rise.
+            # One change even for another user: giving back and taking apart would count as a rise.
             change = {name: -amount for name, amount in before.amounts.items()}
             for name, amount in after.amounts.items():
                 change[name] = change.get(name, 0) + amount
@@ -190,9 +190,9 @@ class QuotaUse:
             self._add(after.account.quota, after.amounts)
 
     def on_quotas_changed(self) -> None:
-        """Note that quotas are others, or may have other amounts, which counts from now on.
+        """Note that quotas, or the amounts that they may have, have changed; it counts from now on.
 
-        Sums and rates follow with the next second, since all of them may be others.
+        Sums and rates are computed anew at the next second, since all of them may differ.
         """
         self._chains, self._terms, self._is_stale = {}, {}, True
 
@@ -209,7 +209,7 @@ class QuotaUse:
     def restarting(
         self, charges: Iterable[tuple[Uid, int, Charged]], stored: StoredUses
     ) -> Iterator[None]:
-        """Do the same in steps of some microseconds; until the last, it says nothing."""
+        """Do the same in steps of some microseconds; until the last, use is incomplete."""
         now = self.second
         settled = min(stored.second, now)
         self._uses, self._charged, self._is_stale = {}, {}, False

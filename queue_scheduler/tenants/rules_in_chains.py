@@ -30,7 +30,7 @@ class Difference(Enum):
     PENDING = auto()
     """Among what is allowed, how many units may be pending."""
     NAMES = auto()
-    """Whom the rules concern, so what is counted."""
+    """The users and groups that the rules name, so what is counted."""
 
 
 class RulesInChains:

@@ -46,7 +46,7 @@ def _roots() -> tuple[tuple[int, ...], ...]:
 _ROOTS: Final = _roots()
 
 _FAR: Final = 2 * BITS
-"""Of two numbers whose exponents differ by more, the smaller one does not count: exponents may
+"""If the exponents of two numbers differ by more, the smaller one does not count: exponents may
 differ by the half-lives of years, and a shift by that many bits would take all memory."""
 
 _RANK_BITS: Final = 64

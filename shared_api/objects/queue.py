@@ -38,7 +38,7 @@ MAX_WEIGHED_NAMES: Final = 64
 MAX_WEIGHED_RESOURCES: Final = 32
 MAX_WEIGHT: Final = 1_000_000
 NAME_LENGTH: Final = 512
-"""Of users and groups: see `quota_policy.USER_LENGTH`."""
+"""Names of users and groups: see `quota_policy.USER_LENGTH`."""
 DURATION_LENGTH: Final = 30
 """Go writes no longer duration."""
 
