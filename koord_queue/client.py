@@ -73,8 +73,8 @@ class Client:
     """Asks the queue of a cluster; a context manager, which closes its connections.
 
     Args:
-        namespace: Of names that have none; default: the context's.
-        context: Of the kubeconfig.
+        namespace: The namespace for names that have none; default: the context's.
+        context: The context of the kubeconfig.
         kubeconfig: The file; default: as kubectl.
         server: Ask the debug API at this URL for answers, instead of the cluster's APIs; default:
             the variable KOORD_QUEUE_SERVER, if it is set.
@@ -160,7 +160,7 @@ class Client:
 
         Args:
             queue: Only those of this queue.
-            everywhere: Of all namespaces that may be read.
+            everywhere: Whether units of all namespaces that may be read are listed.
 
         Raises:
             CommandError: No server answers.
@@ -205,7 +205,7 @@ class Client:
             ended: Jobs or units that are taken to end now.
             edits: Further edits, as docs/what-if.md has them.
             horizon: Also what changes until then: seconds, or `6h`.
-            seed: Of what is drawn for that.
+            seed: The seed of what is drawn for that.
 
         Raises:
             CommandError: An edit cannot be read, or no server answers.
@@ -241,9 +241,9 @@ class Client:
 
         Args:
             manifest: A path, a text, or objects.
-            queue: Of its jobs; "": as the manifest says, like the next ones.
-            quota: Of its jobs.
-            priority: Of its jobs.
+            queue: The queue of its jobs; "": as the manifest says, like the next ones.
+            quota: The quota of its jobs.
+            priority: The priority of its jobs.
 
         Returns:
             Its jobs, in order; if it has none, its objects.

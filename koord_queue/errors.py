@@ -19,7 +19,7 @@ class CommandError(Exception):
     Attributes:
         message: A sentence without a period at its end.
         next_step: What the user can do about it, as a sentence; "" if nothing is known.
-        exit_code: Of the program.
+        exit_code: The exit code of the program.
     """
 
     def __init__(self, message: str, next_step: str = "", exit_code: int = EXIT_FAILED) -> None:

@@ -58,11 +58,11 @@ def replay(  # noqa: PLR0913 - the options of the command, by their names
         quotas: A file, a text or objects; Nodes among them say how much there is.
         queues: The same; default: one for each quota.
         config: The scheduler's configuration file.
-        policy: Of all queues; default: their own.
-        name: Of this run; default: its policy, or `as configured`.
+        policy: The policy of all queues; default: their own.
+        name: The name of this run; default: its policy, or `as configured`.
         compare: Replay again with each of these policies.
         compare_quotas: Replay again with each of these quotas, under that name.
-        form: Of the trace; default: found by its name and first line.
+        form: The form of the trace; default: found by its name and first line.
         default_quota: The quota of jobs that name none.
         start_seconds: From an admission until the pods run.
         stop_seconds: From an eviction until the pods are gone.

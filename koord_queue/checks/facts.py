@@ -85,20 +85,20 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that was asked.
 
     Attributes:
-        version: Of this command line.
+        version: The version of this command line.
         now: The time of this machine, when `server_time` was read.
         server_time: The time of the API server, in whole seconds; None if it did not say.
-        system_namespace: Of the installation.
-        namespace: Of the user.
+        system_namespace: The namespace of the installation.
+        namespace: The namespace of the user.
         server: `/version`.
         crds: By name: `queues`, `queueunits` and the others.
         served: What the API server serves, by group and version.
         mine: What the user may do, by right: the status of a review.
         accounts: What the programs' accounts may do.
         may_review: Whether the user may ask what others may do.
-        deployments: Of the installation.
-        leases: Of its namespace.
-        config_maps: Of the installation.
+        deployments: The Deployments of the installation.
+        leases: The Leases of its namespace.
+        config_maps: The ConfigMaps of the installation.
         validating: ValidatingAdmissionPolicies of the chart, and `validating_bindings`.
         mutating: MutatingAdmissionPolicies of the chart, and `mutating_bindings`.
         api_service: The APIService of the aggregated API.
@@ -113,7 +113,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         koord_schedulers: Deployments of Koordinator's scheduler, of all namespaces.
         scheduler_configs: Its ConfigMaps, by `namespace/name`.
         unbound_pods: Pods without a node, of all namespaces.
-        server_url: Of the debug API that the user has named; "": none.
+        server_url: The URL of the debug API that the user has named; "": none.
         debug_api: What it answers, where the chart has installed no scheduler.
     """
 

@@ -22,7 +22,7 @@ class UserRight(NamedTuple):
     """A right of users.
 
     Attributes:
-        right: Which.
+        right: The right.
         does: What commands do with it.
         fix: How to get it, if all users should have it; "" for acts, which few have.
     """
@@ -43,8 +43,8 @@ def rights_of_user(namespace: str, system: str, *, is_published: bool) -> list[U
     """Return what the commands need.
 
     Args:
-        namespace: Of the user's jobs.
-        system: Of the installation, where the queues are.
+        namespace: The namespace of the user's jobs.
+        system: The namespace of the installation, where the queues are.
         is_published: Whether the aggregated API is served.
     """
     units = Right(verb="list", group=GROUP, resource="queueunits", namespace=namespace)

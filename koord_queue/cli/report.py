@@ -177,7 +177,7 @@ def _columns(
 
     Args:
         before: Begins its heading.
-        amounts: Of each row; None: they may not be read.
+        amounts: The amounts of each row; None: they may not be read.
         empty: So many rows below have none.
         absent: The cell of a row without the resource.
     """

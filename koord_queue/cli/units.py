@@ -146,7 +146,7 @@ class _View:
     Args:
         session: What is asked, and where it is shown.
         wanted: Which units are shown.
-        sort_by: Of `ORDERS`; None: tables by queue, objects as the server has them.
+        sort_by: One of `ORDERS`; None: tables by queue, objects as the server has them.
         is_wide: Whether the table has all columns.
     """
 

@@ -23,7 +23,7 @@ def plan_fair_shares(objects: KueueObjects, namespace: str, quotas: Collection[s
 
     Args:
         objects: Kueue's.
-        namespace: Of the installation.
+        namespace: The namespace of the installation.
         quotas: The names of the ElasticQuotas that are written.
     """
     plan = Plan()

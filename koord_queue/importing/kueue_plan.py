@@ -17,7 +17,7 @@ def plan_import(objects: KueueObjects, namespace: str) -> Plan:
 
     Args:
         objects: Kueue's.
-        namespace: Of the installation; queues and quotas are created there.
+        namespace: The namespace of the installation; queues and quotas are created there.
 
     Raises:
         CommandError: An amount cannot be read, or the cohorts form a cycle.

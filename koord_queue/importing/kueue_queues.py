@@ -27,7 +27,7 @@ def plan_queues(objects: KueueObjects, namespace: str) -> Plan:
 
     Args:
         objects: Kueue's.
-        namespace: Of the installation, where queues are.
+        namespace: The namespace of the installation, where queues are.
     """
     checks = {each.metadata.name: each for each in objects.admission_checks}
     plan = Plan()

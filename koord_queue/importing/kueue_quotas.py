@@ -51,7 +51,7 @@ class QuotaTree:
 
     Args:
         objects: Kueue's.
-        namespace: Of the ElasticQuotas.
+        namespace: The namespace of the ElasticQuotas.
     """
 
     def __init__(self, objects: KueueObjects, namespace: str) -> None:

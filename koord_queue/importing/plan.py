@@ -79,7 +79,7 @@ def own_metadata(name: str, namespace: str = "", **more: dict[str, str]) -> Json
     """Return metadata of an object that an import makes.
 
     Args:
-        name: Of the object.
+        name: The name of the object.
         namespace: "" of an object without one.
         more: `labels` and `annotations`; empty ones are left out.
     """

@@ -99,7 +99,7 @@ def apply_dry(cluster: Cluster, manifest: bytes, namespace: str) -> bytes:
     Args:
         cluster: The API server.
         manifest: YAML or JSON, of one or several documents.
-        namespace: Of objects that name none.
+        namespace: The namespace of objects that name none.
 
     Raises:
         CommandError: It cannot be read, or an object is refused; the message names the object.
@@ -170,7 +170,7 @@ def check_patches(cluster: Cluster, edits: Sequence[Json], system_namespace: str
 
     Args:
         cluster: The API server.
-        edits: Of a what-if question.
+        edits: The edits of a what-if question.
         system_namespace: Where queues are.
 
     Returns:

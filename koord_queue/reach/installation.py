@@ -105,7 +105,7 @@ class Installation:
         """Return everything that the checks look at.
 
         Args:
-            version: Of this command line.
+            version: The version of this command line.
             now: Returns the time of this machine.
             skipped: Checks that are not made: nothing is asked for them alone.
         """

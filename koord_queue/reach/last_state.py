@@ -32,9 +32,9 @@ def last_state(cluster: Cluster, path: str, name: str, uid: str, version: str) -
 
     Args:
         cluster: The API server.
-        path: Of the list that it is in.
-        name: Of the object.
-        uid: Of the object: another one may have its name now.
+        path: The path of the list that it is in.
+        name: The name of the object.
+        uid: The uid of the object: another one may have its name now.
         version: Its `resourceVersion` when it was read last.
 
     Raises:

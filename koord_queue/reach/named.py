@@ -233,7 +233,7 @@ def choose(
         units: All of the namespace.
         namespace: For messages.
         word: The kind as kubectl takes it, in any case; "": any kind.
-        name: Of the job.
+        name: The name of the job.
         elsewhere: Where it has been looked for in addition, as the rest of a sentence.
 
     Raises:

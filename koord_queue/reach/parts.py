@@ -35,7 +35,7 @@ class Whole(NamedTuple):
 
     Attributes:
         kind: As kubectl takes it: `job.batch`; "" if it is known by its unit alone.
-        name: Of the job, set or group.
+        name: The name of the job, set or group.
         unit: Name of its unit; "" if it has none.
     """
 
@@ -59,7 +59,7 @@ def find_whole(cluster: Cluster, units: Sequence[Owned], namespace: str, name: s
     Args:
         cluster: The API server.
         units: All of the namespace.
-        namespace: Of the pod.
+        namespace: The namespace of the pod.
         name: The pod's.
 
     Raises:

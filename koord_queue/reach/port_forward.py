@@ -30,7 +30,7 @@ class Program(NamedTuple):
     """A program with a debug API.
 
     Attributes:
-        port: Of its debug API.
+        port: The port of its debug API.
         lease: Held by the replica that leads.
         deployment: As the chart names it.
     """

@@ -196,7 +196,7 @@ def debug_pages(
     Args:
         ask: Returns the answer of a route.
         path: `/debug/queues`, or that of one queue, whose units are yielded.
-        query: Of each request.
+        query: The query of each request.
     """
     offset = 0
     while True:

@@ -1,4 +1,4 @@
-"""Where a question goes, to the cluster or to a dump, and its present."""
+"""Where a question goes, to the cluster or to a dump, and the time of its answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT_NAMESPACE: Final = "default"
 
 
 class AnswerContext(NamedTuple):
-    """Where a question goes, and its present.
+    """Where a question goes, and the time of its answer.
 
     Attributes:
         source: Answers.
@@ -41,7 +41,7 @@ class AnswerContext(NamedTuple):
 
     @property
     def wall(self) -> Wall:
-        """The present, in the zone of this machine."""
+        """The time of the answers, in the zone of this machine."""
         return Wall(self.now)
 
 

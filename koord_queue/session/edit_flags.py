@@ -30,9 +30,9 @@ class QuotaFlag(NamedTuple):
     """One `--quota`.
 
     Attributes:
-        name: Of the quota; `namespace/name` where it is in several.
+        name: The name of the quota; `namespace/name` where it is in several.
         bound: `min` or `max`.
-        resource: Of which.
+        resource: The resource.
         value: A quantity; `+N` or `-N`: relative to the present one; `none`: without a bound.
     """
 

@@ -36,7 +36,7 @@ class PolicyFlag(NamedTuple):
     """One `--policy`.
 
     Attributes:
-        name: Of the QuotaPolicy.
+        name: The name of the QuotaPolicy.
         path: Where the value is: keys, and places in lists.
         measure: The resource by which values are read.
         value: A quantity; `+N` or `-N`: relative to the present one; `none`: without a limit.

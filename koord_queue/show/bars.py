@@ -41,7 +41,7 @@ def bar(share: float, width: int, letters: Letters) -> str:
     """Return a bar.
 
     Args:
-        share: Of the limit that is used; above 1 it is full.
+        share: The share of the limit that is used; above 1 it is full.
         width: In characters.
         letters: What it is drawn with.
     """

@@ -17,7 +17,7 @@ class Line(NamedTuple):
 
     Attributes:
         text: What it says.
-        style: Of `Printer.style`; "": none.
+        style: A style of `Printer.style`; "": none.
         indent: Columns before it.
         hang: Further columns before the lines that it is continued on.
         to_copy: Whether it is a command: it is not wrapped.

@@ -36,7 +36,7 @@ class Use(NamedTuple):
         quota: Its name, as jobs name it.
         name: Its name below its parent.
         depth: 0 for a root.
-        resource: Which.
+        resource: The resource.
         share: `used` of `max`; None without a max.
         problems: What is wrong with the quota.
     """
@@ -151,7 +151,7 @@ def tree_table(
 
     Args:
         uses: Each quota before its children.
-        width: Of the terminal, in columns.
+        width: The width of the terminal, in columns.
         letters: What trees and bars are drawn with.
     """
     names = _tree_names(uses, letters)
@@ -177,7 +177,7 @@ def fit(
     Args:
         columns: The first is a name, which is cut if all else fits.
         rows: Its cells.
-        width: Of the terminal, in columns.
+        width: The width of the terminal, in columns.
         left_out: Columns that are left out where it is still too wide, the first one first.
     """
     headings, shown, room = list(columns), [list(row) for row in rows], width
@@ -261,7 +261,7 @@ def top_quotas(
     """Return quotas, the one that uses the largest share of its max first.
 
     Args:
-        uses: Of all quotas.
+        uses: The uses of all quotas.
         counts: Pending and admitted units of a quota, by its name.
         resource: Compare by this one; None: by the resource of the largest share.
     """

@@ -19,7 +19,7 @@ class UnitUse(NamedTuple):
         unit: The object.
         resource: That resource.
         held: How much of it, in base units.
-        share: Of what all units that are listed hold.
+        share: The share of what all units that are listed hold.
     """
 
     unit: QueueUnit

@@ -24,7 +24,7 @@ def fill_lists(patch: Json, found: Json, keys: Mapping[str, str], path: str = ""
         found: The object as it came from the server.
         keys: By a list's path ("spec.components", without positions) the field that identifies its
             items; other lists are whole already.
-        path: Of both, inside the object.
+        path: The path of both, inside the object.
     """
     filled: Json = {}
     for field, change in patch.items():

@@ -31,7 +31,7 @@ class JobSizes:
 
     Args:
         informers: Creates and starts the watches.
-        kinds: Of which kinds they are.
+        kinds: Their kinds.
         on_resized: Called with an object that is new, is gone, or says another size, and with its
             namespace.
     """

@@ -22,7 +22,7 @@ class KindTurn:
     Args:
         kind: Its kind.
         before: The kinds of extensions that come before it, of the same objects.
-        holders: Whose turn it is, by names of objects; shared by all turns.
+        holders: Who has its turn, by names of objects; shared by all turns.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ class State(NamedTuple):
     Attributes:
         engine: The fork; it belongs to the caller.
         moment: The time of its state.
-        number: Of the last call that it was told; the same number, the same state.
+        number: The number of the last call that it took; the same number, the same state.
     """
 
     engine: Engine

@@ -108,7 +108,7 @@ class InsightLink:
             target: Path and query.
             kind: The form of the answer.
             body: What is sent with it; None if it is a GET.
-            caller: Whose budget is charged.
+            caller: The caller whose budget is charged.
         """
         # Quoted: names of users have any characters. As a key it need not be read.
         method, headers, content = "GET", {CALLER: quote(caller, safe="/:@")}, b""

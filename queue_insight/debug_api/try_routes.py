@@ -106,7 +106,7 @@ class TryRoutes:
             body: The manifest, YAML or JSON.
             namespace: The namespace of objects that name none.
             check: Checks the caller's rights to create the objects.
-            caller: Whose budget is charged, as `question_caller.caller_of` tells.
+            caller: The caller whose budget is charged (`question_caller.caller_of`).
             with_changes: Whether changes are sought for jobs that do not start.
             defaulted: What the answer says of itself.
             foresee: Asks when jobs start that do not start now; None if nothing computes that.

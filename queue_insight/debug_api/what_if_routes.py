@@ -422,7 +422,7 @@ class WhatIfAnswers:
 
         Args:
             question: The edits.
-            caller: Whose budget is charged, as `question_caller.caller_of` tells.
+            caller: The caller whose budget is charged (`question_caller.caller_of`).
 
         Raises:
             WrongEditError: INVALID_ARGUMENT: an edit is wrong, or all together cost too much; the

@@ -179,7 +179,7 @@ class BeyondObjects(Part, frozen=True):
     """What no object says.
 
     Attributes:
-        turns: Of all queues.
+        turns: The turns of all queues.
         asleep: The refusals.
         kept_rooms: The rounds of evictions.
         spent: Units that had their round.

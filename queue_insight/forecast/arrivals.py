@@ -60,7 +60,7 @@ class PastArrival(msgspec.Struct, frozen=True, gc=False):
     """A unit that was created.
 
     Attributes:
-        epoch: When, in seconds since the epoch.
+        epoch: The time, in seconds since the epoch.
         unit: What arrives when it is drawn; its name, uid and status are not used.
     """
 
@@ -85,9 +85,9 @@ class ArrivalHistory:
         """Yield the arrivals of one path, in order of time.
 
         Args:
-            moment: The time from which on.
-            seconds: For how long; for less if little is known, or if `MAX_ARRIVALS` come before.
-            seed: Of all that is drawn.
+            moment: The beginning.
+            seconds: How long; less if little is known, or if `MAX_ARRIVALS` come before.
+            seed: The seed of all that is drawn.
             path: The number of the path; each has its own arrivals.
         """
         epoch = moment.wall.timestamp()

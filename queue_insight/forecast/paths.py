@@ -199,7 +199,7 @@ class DrawnRuns:
     Args:
         engine: The engine of the path; for reading.
         beliefs: What the model believes.
-        seed: Of all that is drawn.
+        seed: The seed of all that is drawn.
         path: The number of the path.
         traits: What is known of units, by uid; others are read from the engine, and added.
     """

@@ -50,7 +50,7 @@ class Agenda:
         Args:
             key: The object, with which `act` is called.
             after_seconds: When; None or `inf`: never.
-            act: What.
+            act: What is done.
         """
         if after_seconds is None:
             return

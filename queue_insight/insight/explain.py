@@ -59,7 +59,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         record: What the engine knows of it.
         verdict: Where it stands.
-        position: In its queue, from 1; 0: it is not in one.
+        position: Its position in its queue, from 1; 0 if it is in none.
         blockers: All that keeps it from starting; amounts that are short in order, the scarcest
             first. For an admitted unit, why it gets no more pods. () for a unit in its queue: it
             starts when it has its turn.
@@ -162,7 +162,7 @@ def find_blockers(engine: Engine, record: CachedUnit, wall: datetime) -> list[Re
     """Return `Explanation.blockers`, without counting the units ahead.
 
     Args:
-        engine: As of `explain`.
+        engine: As for `explain`.
         record: The unit.
         wall: The time.
     """

@@ -172,7 +172,7 @@ class EventStream(Response):
     Args:
         streams: Serves it.
         visitor: Who listens.
-        last_id: Of the last message that it has seen; "" if it has seen none.
+        last_id: The id of the last message that it has seen; "" if it has seen none.
     """
 
     media_type = "text/event-stream"

@@ -21,19 +21,19 @@ from queue_scheduler.cache.unit_state import UnitState
 from shared_api.lifecycle import LifecycleState
 
 LATE_SECONDS: Final = 60.0
-"""After the end of a unit for so long at most, its run may still be told of."""
+"""How long after the end of a unit its run may still be reported, at most."""
 
 
 class JobTable(msgspec.Struct, frozen=True):
     """All jobs at one moment.
 
     Attributes:
-        number: Of the state of the engine.
-        state_at: The time that it is as of.
+        number: The number of the state of the engine.
+        state_at: The time of that state.
         leader: Whether the replica decides.
         now: The time, for how long jobs wait and run.
-        units: Those whose unit there is.
-        gone: Those that have ended and whose unit is gone, the oldest end first.
+        units: The jobs whose unit exists.
+        gone: The jobs that have ended and whose unit is gone, the oldest end first.
         ended_since: Those that have ended since then are all there, in seconds since the epoch.
         by_record: Those of `units` that are the same as long as their record is, by the identity of
             that; each keeps its record, so no other one has its identity.

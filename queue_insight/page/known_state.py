@@ -54,7 +54,7 @@ class KnownState(msgspec.Struct, frozen=True):
     """One state of the engine.
 
     Attributes:
-        number: Of the state.
+        number: The number of the state.
         state_at: The time that it is as of.
         leader: Whether the replica decides.
         queues: All queues, by name, with everything that is known.

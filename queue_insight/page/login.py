@@ -185,7 +185,7 @@ class LoggedInVisitors:
 
         Args:
             session: The session.
-            identity: Of its token, which is valid.
+            identity: The identity of its token, which is valid.
             anew: Whether the right to read all units is reviewed, whatever is cached.
         """
         caller = identity.caller

@@ -283,7 +283,7 @@ class Pages:
         Args:
             source: The state.
             current: The same, if it is that of now.
-            name: Of the queue.
+            name: The name of the queue.
         """
         if current is None:
             return read_units(source, name)

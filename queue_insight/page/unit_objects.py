@@ -24,9 +24,9 @@ class UnitObjects(NamedTuple):
     """Which objects belong to a unit, by the engine's copy.
 
     Attributes:
-        namespace: Of all of them.
-        name: Of the unit.
-        uid: Of the unit.
+        namespace: The namespace of all of them.
+        name: The name of the unit.
+        uid: The uid of the unit.
         job: What it stands for; None: nothing.
         pods: Those that have not ended, by name.
     """

@@ -61,7 +61,7 @@ def score_trace(
     Args:
         trace: The file.
         form: Its format; "": found by its name and header line.
-        seed: Of all that is drawn.
+        seed: The seed of all that is drawn.
         options: The worlds, and how many forecasts.
         new_model: Makes the model that learns run times.
         progress: Makes what tells how far so many runs are.

@@ -74,7 +74,7 @@ def build_scored_world(
         load: The work that is offered, as a share of what there is.
         policy: A queue policy, or `backfill`.
         declared: A key of `DECLARED`.
-        seed: Of priorities and declared times.
+        seed: The seed of priorities and declared times.
 
     Raises:
         TraceError: No job requests GPUs or CPU, or all are submitted at once.

@@ -387,7 +387,7 @@ def build_world(
     """Return the world at the beginning of a record.
 
     Args:
-        objects: Those that are there then.
+        objects: The objects that are there then.
         configuration: The scheduler's, or None for the plugins that the quotas need.
         policy: The policy of all queues; "": each has its own.
     """

@@ -261,7 +261,7 @@ class AccountKeeper:
         try:
             self._config_maps.write(number, text)
         except (AlreadyExists, Conflict, NotFound):
-            # Somebody has edited or deleted it. While this process leads, it knows better.
+            # It was edited or deleted by others. While this process leads, it knows better.
             if not self._may_write():
                 raise
             self._config_maps.write(number, text)

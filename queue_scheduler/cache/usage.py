@@ -72,7 +72,7 @@ class ChangedCharge(msgspec.Struct, frozen=True, gc=False):
     """A change of what is charged for one uid.
 
     Attributes:
-        uid: Whose.
+        uid: The uid.
         before: What was charged; None: nothing was.
         after: What is charged now; None: nothing is.
         is_assumed: Whether it is a start that is not written yet.

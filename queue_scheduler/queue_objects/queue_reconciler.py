@@ -237,7 +237,7 @@ class QueueReconciler:
 
     Args:
         client: Sends the writes, without the dispatcher, since the next step needs their outcome.
-        namespace: Of the queues.
+        namespace: The namespace of the queues.
         known: The caches.
         names: Names of the queues to reconcile.
         may_write: Whether a write that begins now ends within this replica's lead. Asked before

@@ -46,8 +46,8 @@ class QueueFigures(msgspec.Struct, frozen=True):
         stop: The stop policy in force; read at a start, like the policy.
         fair_share: The `fairShare` in force; read at a start, like the policy. None: the defaults.
         ready: Status of the condition `Ready`.
-        reason: Of the condition.
-        message: Of the condition.
+        reason: The reason of the condition.
+        message: The message of the condition.
     """
 
     pending: int

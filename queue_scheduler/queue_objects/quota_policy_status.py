@@ -68,7 +68,7 @@ class PolicyFigures(msgspec.Struct, frozen=True):
         budgets: The budgets in force.
         queue: What is in force for queues; None: nothing is stated.
         reason: Reason of the condition `Ready`, which is True if that is the reason.
-        message: Of the condition.
+        message: The message of the condition.
     """
 
     generation: int

@@ -15,7 +15,7 @@ class QuotaView(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: Its name, which units refer to.
-        namespace: Of its object.
+        namespace: The namespace of its object.
         tree_id: Its tree; "": the default one.
         parent: Name of its parent; "": none.
         children: Names of its children.

@@ -118,8 +118,8 @@ class PendingReasonWriter:
     Args:
         shared: Has the reasons.
         writes: Takes the patches.
-        cache: Of the units. Those of which only a part can be read are left to
-        `undecodable_objects`.
+        cache: The units. Those of which only a part can be read are left to
+            `undecodable_objects`.
         report: Takes the notices that become events.
         may_write: False while this process does not lead.
     """

@@ -52,7 +52,7 @@ class QuotaSources:
         make_probe: Makes a function that returns whether a kind is served.
 
     Attributes:
-        informers: Of the kinds other than ElasticQuotas.
+        informers: The informers of the kinds other than ElasticQuotas.
         are_elastic: Whether a built-in plugin uses ElasticQuotas.
     """
 

@@ -44,7 +44,7 @@ class LimitWaiters(DueClasses[Counted, Waiting]):
         """Note another use: which classes are due.
 
         Args:
-            counted: Whose use has changed.
+            counted: The user or group whose use has changed.
             use: What it is now.
             is_over: Whether a unit is over a limit now.
         """

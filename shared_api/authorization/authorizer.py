@@ -86,7 +86,7 @@ class Authorizer:
     Args:
         client: The client of the API server.
         clock: The time.
-        policy: Of the door.
+        policy: The policy of the door.
     """
 
     def __init__(self, client: ResourceClient, clock: Clock, policy: Policy) -> None:

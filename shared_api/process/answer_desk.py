@@ -59,7 +59,7 @@ class LaneRequest(NamedTuple):
 
     Attributes:
         lane: The name of its lane.
-        caller: Whose share it takes (`shared_api.caller_shares`).
+        caller: The caller whose share it takes (`shared_api.caller_shares`).
         request: The request.
     """
 
