@@ -107,6 +107,31 @@ def test_no_unit_waits_forever_behind_a_round_of_a_unit_that_is_not_asked() -> N
     assert [victim.unit for victim in found.victims] == ["ns/lower"]
 
 
+def test_a_round_whose_preemptor_has_gone_holds_others_up_until_it_is_written() -> None:
+    """Until then the objects of its victims do not say that they leave."""
+    engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+    said = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true", AVAILABLE_QUOTA[0]: "*"}
+    add_quota(engine, "top")
+    for queue, quota in (("q", "a"), ("r", "b")):
+        engine.on_queue(build_queue(queue, annotations=said))
+        add_quota(engine, quota, "top")
+        low = build_unit(f"low-{quota}", quota, queue=queue, cpu=2)
+        engine.on_queue_unit(admitted(low, 2, "Running"))
+    first = build_unit("first", "a", queue="q", cpu=2, priority=9)
+    engine.on_queue_unit(first)
+    round_ = engine.decide_next("q", 0.0)
+    assert isinstance(round_, Preempt)
+    engine.on_queue_unit_gone(first)
+    engine.on_queue_unit(build_unit("second", "b", queue="r", cpu=2, priority=9))
+    refused = engine.decide_next("r", 0.0)
+    assert isinstance(refused, Refused), refused
+
+    engine.on_preempted(round_)
+    found = engine.decide_next("r", 0.0)
+    assert isinstance(found, Preempt), found
+    assert [victim.unit for victim in found.victims] == ["ns/low-b"]
+
+
 def test_a_round_holds_none_up_once_its_quota_is_elsewhere() -> None:
     engine = start_a_round()
     add_quota(engine, "elsewhere")
