@@ -159,6 +159,7 @@ STARTING = AdmittedUnit(
         pytest.param(QueueOptions(), {}, None, id="neither"),
         pytest.param(QueueOptions(waits_for_pods=True), {"other": 3}, None, id="waits for pods"),
         pytest.param(QueueOptions(is_strict=True), {}, 7, id="is strict"),
+        pytest.param(QueueOptions(waits_for_pods=True, is_strict=True), {"other": 3}, 7, id="both"),
     ],
 )
 def test_what_counts_of_an_admitted_unit_follows_the_options_of_the_queue(
@@ -174,6 +175,19 @@ def test_what_counts_of_an_admitted_unit_follows_the_options_of_the_queue(
     assert (queue.in_flight, queue.requests.highest) == ({}, None)
     queue.recount_admitted([STARTING])
     queue.validate_admitted([STARTING])
+
+
+def test_numbers_and_versions_go_on_under_another_policy() -> None:
+    """A waiter of before must not be taken for one of now."""
+    queue = filled("Priority", info(1))
+    queue.pending.remove(info(1))
+    before = queue.pending
+    for policy in ("Fair", "Priority"):
+        number, version = queue.pending.next_number, queue.pending.reasons_version
+        queue.renew(build_queue("q", policy), POLICIES[policy])
+        assert queue.pending is not before
+        assert queue.pending.next_number == number > 0
+        assert queue.pending.reasons_version > version
 
 
 def test_an_admitted_unit_that_is_not_counted_is_found() -> None:
