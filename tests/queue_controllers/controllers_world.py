@@ -13,6 +13,7 @@ from queue_controllers.extension_list import find_extensions
 from queue_controllers.wiring import Controllers, build_controllers
 from shared_api.crds import QUEUE_UNIT
 from shared_api.fake_api_server.server import FakeApiServer
+from shared_api.informer.shared_informer import SharedInformer
 from shared_api.leader_election import Leadership, SoleLeader
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue_unit import QueueUnit
@@ -21,7 +22,7 @@ from shared_api.testing.object_builders import namespace_body, priority_class_bo
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import rfc3339
 from tests.sample_jobs import QUOTA_CRD
-from tests.stepped_host import MOST_CALLS, SteppedHost, settle
+from tests.stepped_host import MOST_CALLS, SteppedHost, exhaust, settle
 
 QUOTA_LABEL = "quota.scheduling.koordinator.sh/name"
 TICK_SECONDS = 0.02
@@ -78,6 +79,13 @@ class World:
             most=most,
             skips=True,
         )
+
+    def deliver(self) -> None:
+        """Let all caches read what has changed."""
+        assert self.controllers is not None
+        for step in self.controllers.steps():
+            if isinstance(getattr(step, "__self__", None), SharedInformer):
+                exhaust(step)
 
     def install_quotas(self) -> None:
         """Let the API server have ElasticQuotas."""

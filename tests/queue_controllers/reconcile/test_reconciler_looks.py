@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared_api.informer.shared_informer import SharedInformer
-from tests.stepped_host import exhaust
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -21,14 +18,6 @@ SUCCEEDED = {"active": None, "succeeded": 2}
 def end_pods_well(world: World) -> None:
     for name in ("main-0", "main-1"):
         world.patch_pod_status(name, phase="Succeeded")
-
-
-def deliver(world: World) -> None:
-    """Let all caches read what has changed."""
-    assert world.controllers is not None
-    for step in world.controllers.steps():
-        if isinstance(getattr(step, "__self__", None), SharedInformer):
-            exhaust(step)
 
 
 def before_each_answer(
@@ -98,7 +87,7 @@ def test_pods_of_a_deleted_job_free_its_quota_when_they_succeed(world: World) ->
 def test_the_echo_of_a_write_is_no_news_before_its_answer(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before_each_answer(world, monkeypatch, lambda: deliver(world))
+    before_each_answer(world, monkeypatch, world.deliver)
     world.run_a_job()
     world.complete()
     world.settle(60.0)
@@ -111,7 +100,7 @@ def test_what_others_change_during_a_write_is_handled_at_once(
     def admitted() -> None:
         if world.phase() == "Enqueued":
             world.admit()
-        deliver(world)
+        world.deliver()
 
     world.start()
     before_each_answer(world, monkeypatch, admitted)
@@ -130,7 +119,7 @@ def test_a_change_during_a_write_that_fails_is_handled(
     def suspended_again() -> None:
         monkeypatch.undo()
         world.patch_job({"metadata": {"annotations": {"a": "b"}}})
-        deliver(world)
+        world.deliver()
         raise RuntimeError("the answer is lost")
 
     before_each_answer(world, monkeypatch, suspended_again)

@@ -6,9 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from shared_api.informer.shared_informer import SharedInformer
 from tests.queue_controllers.controllers_world import World
-from tests.stepped_host import exhaust
 
 
 class JustBefore(set[str]):
@@ -44,12 +42,8 @@ def watch(world: World, monkeypatch: pytest.MonkeyPatch, keys: set[str]) -> None
 
 
 def admit(world: World) -> None:
-    """Admit the unit, and let all caches read it."""
-    assert world.controllers is not None
     world.admit()
-    for step in world.controllers.steps():
-        if isinstance(getattr(step, "__self__", None), SharedInformer):
-            exhaust(step)
+    world.deliver()
 
 
 def test_a_change_just_before_the_worker_gives_its_job_up(
