@@ -276,23 +276,23 @@ class ExtensionServer(Generic[JobT]):
             return ""
         return key_of_consumer(consumer, unit.metadata.namespace)
 
-    def _keys_of_refused(self, pod: Pod) -> set[str]:
+    def _keys_of_refused(self, pod: Pod) -> list[str]:
         if self._groups is None:
             return self._keys_of_pod(pod)
-        return {self._groups.key_of(pod)} - {""}
+        return list(filter(None, [self._groups.key_of(pod)]))
 
-    def _keys_of_pod(self, pod: Pod) -> set[str]:
-        keys = set()
+    def _keys_of_pod(self, pod: Pod) -> list[str]:
+        """Return each key once, in an order that is the same in every process."""
+        keys: list[str] = []
         owner, kind = pod.metadata.controller_owner, self.adapter.kind
         if owner is not None and owner.kind == kind.kind and owner_uid_of(pod):
-            keys.add(f"{pod.metadata.namespace}/{owner.name}")
+            keys.append(f"{pod.metadata.namespace}/{owner.name}")
         if not kind.owns_pods and (unit := self._units.get(unit_key_of_pod(pod))) is not None:
-            keys.add(self._key_of_unit(unit))
+            keys.append(self._key_of_unit(unit))
         if self._labels_pods is not None:
             name = self._labels_pods.job_name_of(pod.metadata.labels)
-            keys.add(f"{pod.metadata.namespace}/{name}" if name else "")
-        keys.discard("")
-        return keys
+            keys.append(f"{pod.metadata.namespace}/{name}" if name else "")
+        return list(dict.fromkeys(filter(None, keys)))
 
 
 # --- which changes need a reconcile ---------------------------------------------------------------

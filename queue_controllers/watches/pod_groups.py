@@ -80,12 +80,13 @@ class PodGroupCache:
             return group  # it is another set of this name
         return self._adapter.with_other(group, found)
 
-    def keys_sized_by(self, sizer: Sizer, namespace: str) -> set[str]:
-        """Return the keys of the jobs whose number of pods an object says."""
+    def keys_sized_by(self, sizer: Sizer, namespace: str) -> list[str]:
+        """Return the keys of the jobs whose number of pods an object says, each once."""
         if sizer.kind not in self._adapter.sizing_kinds:
-            return set()
+            return []
         pods = self._pods.by_index(sizer_index(self._adapter), sizer_entry(sizer, namespace))
-        return {self.key_of(pod) for pod in pods} - {""}
+        # No set: its order differs from process to process, and jobs are reconciled in it.
+        return list(dict.fromkeys(filter(None, map(self.key_of, pods))))
 
     def has(self, key: str) -> bool:
         """Return whether any pod of the job with this key exists."""

@@ -275,7 +275,8 @@ class QueueReconciler:
 
         Call it after the engine knows the policy.
         """
-        quotas = {quota for some in (old, new) if some for quota in some.spec.quotas}
+        # No set: its order, in which queues are written, differs from process to process.
+        quotas = dict.fromkeys(quota for some in (old, new) if some for quota in some.spec.quotas)
         for quota in quotas:
             # An ElasticQuota; the path of a node is no queue's name, and a name of no queue is
             # no harm.

@@ -309,8 +309,9 @@ class QuotaUse:
         for quota, amounts in self._charged.items():
             for name in self._chain(quota):
                 _add_up(sums.setdefault(name, {}), list(amounts.items()))
-        for name in sums.keys() - self._uses.keys():
-            self._uses[name] = _Use(ScaledUse(), self.second, {})
+        for name in sums:
+            if name not in self._uses:
+                self._uses[name] = _Use(ScaledUse(), self.second, {})
         for name in sorted(self._uses):
             use = self._uses[name]
             use.used = sums.get(name, {})

@@ -29,6 +29,7 @@ from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.queue import FairShare, Queue
 from shared_api.testing.object_builders import elastic_quota, elastic_quota_body, queue, queue_body
 from tests.follower import Follower
+from tests.properties.engine_kit import build_policy
 from tests.queue_scheduler.fault_kit import raise_once
 from tests.queue_scheduler.scheduler_world import running_world
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, ShellKit
@@ -141,6 +142,13 @@ def test_nothing_is_taken_from_a_queue_before_all_policies_are_known(room: Room)
     room.kit.clock.advance(POLICIES_UNKNOWN_SECONDS)
     room.look()
     assert "fairShare" not in room.queue()["spec"]
+
+
+def test_the_queues_of_a_policy_are_reconciled_in_its_order(room: Room) -> None:
+    """In every process: a set has another order under another hash seed."""
+    quotas = [f"team-{number * 5 % 12}" for number in range(12)]
+    room.reconciler.on_quota_policy(None, build_policy("p", quotas))
+    assert [room.names.try_get() for _ in quotas] == quotas
 
 
 def test_at_rest_nothing_is_written(room: Room) -> None:
