@@ -137,13 +137,20 @@ class BudgetAccount:
     def _used(self, second: int) -> int:
         return self._offset + self.rate * second
 
-    def _note_spent(self, second: int) -> None:
+    def _note_spent(self, second: int, *, is_other: bool = False) -> None:
+        """Note since when nothing is left.
+
+        Args:
+            second: The present second.
+            is_other: Whether the limit, or what was spent, is another from this second on.
+        """
         left = self.left(second)
         if left > 0:
             self.spent_since = None
         elif self.spent_since is None:
-            # With the present rate it was spent some time ago, at the earliest in this period.
-            ago = -left // self.rate if self.rate > 0 else 0
+            # With the present rate it was spent some time ago, at the earliest in this period. If
+            # it is another budget, what runs has the whole grace from now on.
+            ago = -left // self.rate if self.rate > 0 and not is_other else 0
             self.spent_since = max(self.start, second - ago)
 
     def next_change(self, second: int) -> int | None:
@@ -175,7 +182,7 @@ class BudgetAccount:
         """
         self._offset += spent - self.spent(second)
         self.counted_from = since
-        self._note_spent(second)
+        self._note_spent(second, is_other=True)
 
     # --- questions ----------------------------------------------------------------------------
 
@@ -271,6 +278,7 @@ class BudgetAccount:
         # Edges that were not known before may have passed.
         self._period = self._find_period(self.start)
         self.start = self.promised.starts[self._period]
+        self._note_spent(second, is_other=True)
         self.seen = second - 1
         self.advance(second)
 

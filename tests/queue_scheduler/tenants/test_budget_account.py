@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from queue_scheduler.tenants.budget_account import BudgetAccount
 from queue_scheduler.tenants.budget_rules import BudgetRule
@@ -105,6 +106,19 @@ class TestSpentSince:
         twin.restore(found.stored(BEGIN + 130), BEGIN + 130)
         twin.advance(BEGIN + 400)
         assert twin.spent_since == BEGIN + 100
+
+    def test_a_budget_that_is_lowered_below_what_is_spent_is_spent_from_then_on(self) -> None:
+        found = account()
+        use(found, 1, BEGIN)
+        lowered = replace(found.rule, limit=20)
+        found.take_rule(lowered, EDGES, BEGIN + 60)
+        assert found.spent_since == BEGIN + 60
+
+    def test_a_new_budget_of_which_more_is_spent_is_spent_from_its_beginning_on(self) -> None:
+        found = account()
+        use(found, 1, BEGIN)
+        found.set_spent(500, BEGIN - 900, BEGIN)
+        assert found.spent_since == BEGIN
 
     def test_a_new_period_ends_it(self) -> None:
         found = account(is_debt_counted=False)
