@@ -292,7 +292,7 @@ class Engine:
         return self._on_quotas_changed(self.plugins.facts.on_quota_gone(quota))
 
     def _on_quotas_changed(self, names: set[str]) -> tuple[str, ...]:
-        self.usage.fair.forget_capacities()
+        self.usage.fair.on_quotas_changed(self.usage.charges)
         if self.usage.quota_use is not None:
             self.usage.quota_use.on_quotas_changed()
         self.limit_rules.on_quotas_changed()

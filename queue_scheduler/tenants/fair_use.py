@@ -436,6 +436,8 @@ class FairUse:
         self._stored = StoredUses()
         # By quota: the amount of each resource that stands for all there is.
         self._capacities: dict[str, Amounts] = {}
+        # Charges of quotas that are not known, or in no tree: what these may have is not known yet.
+        self._unrated: dict[Uid, None] = {}
         # Units that are charged, and whose admission is not in their object yet.
         self._assumed: dict[Uid, None] = {}
 
@@ -509,7 +511,7 @@ class FairUse:
         """Do the same in steps of some microseconds; until the last, use is incomplete."""
         if stored is not None:
             self._stored = stored
-        self._assumed = {}
+        self._assumed, self._unrated = {}, {}
         for name, queue in self._queues.items():
             self._queues[name] = QueueUse(queue.settings)
             self.moved[name] = None
@@ -545,9 +547,21 @@ class FairUse:
             use = kept.scaled_by(queue.settings.half_life, self._stored.second)
             queue.put_back(kept.path, use, self._settled)
 
-    def forget_capacities(self) -> None:
-        """Forget what quotas may have, since that may have changed."""
+    def on_quotas_changed(self, charges: Mapping[Uid, AnyCharge]) -> None:
+        """Note that quotas may have other amounts, which counts for what is charged from now on.
+
+        What was charged before its quota was known, as after a start, is charged by it from now on.
+        """
         self._capacities = {}
+        for uid in [*self._unrated]:
+            charge = charges.get(uid)
+            queue = None if charge is None else self._queues.get(charge.account.queue)
+            if charge is None or queue is None:
+                del self._unrated[uid]
+                continue
+            path = queue.resize(uid, self._rate(queue, uid, charge), self.second)
+            if path is not None:
+                self._note_moved(charge.account.queue, path)
 
     def on_charge(
         self, uid: Uid, before: AnyCharge | None, after: AnyCharge | None, *, is_assumed: bool
@@ -560,16 +574,13 @@ class FairUse:
             after: What is charged now.
             is_assumed: Whether it is a start that is not written yet.
         """
-        if after is not None and before is not None and before.account == after.account:
+        if after is not None and before is not None:
             queue = self._queues.get(after.account.queue)
-            if queue is None:
-                return
-            path = None
-            if after.is_admitted:
-                path = queue.resize(uid, self._rate(queue, after), self.second)
-            if path is not None:
-                self._note_moved(after.account.queue, path)
-                return
+            if queue is not None and after.is_admitted and _is_same(queue, before, after):
+                path = queue.resize(uid, self._rate(queue, uid, after), self.second)
+                if path is not None:
+                    self._note_moved(after.account.queue, path)
+                    return
         if before is not None:
             self._stop(uid, before, is_undone=after is None or not after.is_admitted)
         if after is not None:
@@ -586,13 +597,14 @@ class FairUse:
         if queue is None:
             return
         if charge.is_admitted:
-            rate, account = self._rate(queue, charge), charge.account
+            rate, account = self._rate(queue, uid, charge), charge.account
             path = queue.start(uid, account, rate, self.second, since=since, settled=settled)
             self._note_moved(charge.account.queue, path)
 
     def _stop(self, uid: Uid, charge: AnyCharge, *, is_undone: bool) -> None:
         was_assumed = uid in self._assumed
         self._assumed.pop(uid, None)
+        self._unrated.pop(uid, None)
         queue = self._queues.get(charge.account.queue)
         path = None
         if queue is not None:
@@ -605,8 +617,8 @@ class FairUse:
         if moved is not None:
             moved.update(dict.fromkeys(levels_of(path)))
 
-    def _rate(self, queue: QueueUse, charge: AnyCharge) -> int:
-        """Return what a charge uses per second."""
+    def _rate(self, queue: QueueUse, uid: Uid, charge: AnyCharge) -> int:
+        """Return what the charge of a uid uses per second."""
         weights, amounts = queue.settings.resource_weights, charge.amounts
         if weights:
             return sum(
@@ -614,15 +626,26 @@ class FairUse:
                 for name, amount in amounts.items()
             )
         capacity, most = self._capacity(charge.account.quota), 0
+        if capacity is None:
+            self._unrated[uid] = None
+            capacity = {}
+        else:
+            self._unrated.pop(uid, None)
         for name, amount in amounts.items():
             of = capacity.get(name) or UNLIMITED * piece_size(name)
             most = max(most, amount * SCALE // of)
         return most
 
-    def _capacity(self, quota: str) -> Amounts:
-        """Return what the topmost quota that limits a resource may have of it, by resource."""
+    def _capacity(self, quota: str) -> Amounts | None:
+        """Return what the topmost quota that limits a resource may have of it, by resource.
+
+        None: the quota is not known, or in no tree.
+        """
         known = self._capacities.get(quota)
         if known is None:
+            own = view_quota(self._plugins, quota)
+            if own is None or not own.usable:
+                return None
             known = {}
             for name in reversed(self._plugins.chain(quota)):
                 view = view_quota(self._plugins, name)
@@ -675,6 +698,7 @@ class FairUse:
         }
         twin._queues = {name: queue.copy() for name, queue in self._queues.items()}
         twin._assumed, twin._stored = dict(self._assumed), self._stored
+        twin._unrated = dict(self._unrated)
         return twin
 
     def validate(self, charges: Mapping[Uid, AnyCharge]) -> None:
@@ -686,3 +710,12 @@ class FairUse:
                 if each.is_admitted and each.account.queue == name
             }
             queue.validate(want, f"accounts of queue {name}")
+
+
+def _is_same(queue: QueueUse, before: AnyCharge, after: AnyCharge) -> bool:
+    """Return whether two charges count for the same account of a queue."""
+    one, other = before.account, after.account
+    if one == other:
+        return True
+    settings = queue.settings
+    return one.queue == other.queue and path_of(settings, one) == path_of(settings, other)

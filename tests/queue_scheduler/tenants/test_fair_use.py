@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from queue_scheduler.cache.charge_times import date_charges
 from queue_scheduler.queueing.fair_settings import DEFAULT_FAIR, read_fair_share
@@ -12,8 +13,9 @@ from queue_scheduler.tenants.fair_use import NO_WEIGHT, QueueUse, StoredUses
 from queue_scheduler.tenants.ledger import StoredAccounts
 from shared_api.objects.meta import Timestamp, Uid
 from shared_api.objects.queue import FairShare, FairWeight
+from shared_api.well_known_labels import QUOTA_NAME, USER
 from tests.fair_team import HOUR, FairTeam
-from tests.properties.engine_kit import WALL, changed
+from tests.properties.engine_kit import WALL, admitted, build_quota, build_unit, changed
 
 ANN, BOB = ("ann",), ("bob",)
 
@@ -83,6 +85,35 @@ def test_users_beyond_the_bound_count_for_their_namespace(monkeypatch: pytest.Mo
     assert list(accounts.uses) == [ANN, BOB, ("namespace:ns",)]
     now = WALL + team.second
     assert accounts.rank_of(ANN, now) < accounts.rank_of(("eve",), now) < NO_WEIGHT
+    team.engine.validate()
+
+
+def test_what_runs_when_its_quota_becomes_known_counts_by_that() -> None:
+    """A process may see units and queues before the quotas."""
+    team = FairTeam(FairShare(half_life="10h", minimum_charge="0s"), cpu=4)
+    team.workers.wake(team.engine.on_quota_gone(build_quota("vision", cpu=4, parent="top")))
+    for user, quota in (("ann", "vision"), ("bob", "speech")):
+        unit = build_unit(user, quota, queue="q", labels={USER: user}, cpu=2)
+        team.put(admitted(unit, team.version()))
+    team.workers.wake(team.engine.on_quota(build_quota("vision", cpu=4, parent="top")))
+    team.pass_time(HOUR)
+    now = WALL + team.second
+    assert accounts_of(team).use_of(ANN, now) == accounts_of(team).use_of(BOB, now)
+
+
+def test_a_unit_that_moves_to_another_quota_of_its_queue_does_not_start_anew() -> None:
+    team = FairTeam(FairShare(half_life="10h"), cpu=4)
+    running = team.ask("ann", 2, "vision")
+    assert team.rest() == [running]
+    team.pass_time(HOUR)
+    now = WALL + team.second
+    before = accounts_of(team).use_of(ANN, now)
+    record = team.engine.record(f"ns/{running}")
+    assert record is not None
+    moved = changed(record.unit, team.version())
+    labels = {**moved.metadata.labels, QUOTA_NAME: "speech"}
+    team.put(replace(moved, metadata=replace(moved.metadata, labels=labels)))
+    assert accounts_of(team).use_of(ANN, now) == before
     team.engine.validate()
 
 
