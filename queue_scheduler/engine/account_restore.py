@@ -119,7 +119,7 @@ class AccountRestore:
             of_quotas.second = of_quotas_second
             yield from of_quotas.restarting(dated, stored.uses)
             # Ranks may be smaller than before.
-            self._units.queues.turns.has_other_quotas = True
+            self._units.queues.turns.on_use_replaced()
         for each in held:  # what comes meanwhile is added at its end
             count_held(usage, each)
             yield

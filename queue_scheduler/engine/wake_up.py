@@ -87,7 +87,7 @@ class WakeUp:
         """Offer turns anew where quotas have used more, or queues have units of other quotas."""
         queues, turns, use = self._units.queues, self._turns, self._units.usage.quota_use
         assert use is not None, "queues do not go by use"
-        if turns.has_other_quotas:
+        if turns.regrouped:
             for name in turns.take_shrunk():
                 queue = queues.find(name)
                 if queue is not None:
@@ -209,7 +209,7 @@ class WakeUp:
         """Recompute, after a change of quotas, which units compete and what guarantees apply."""
         queues = self._units.queues
         self._turns.on_limits_changed(self._plugins.domains)
-        self._turns.has_other_quotas = True
+        self._turns.on_use_replaced()
         queues.changed_heads.update(dict.fromkeys((*queues.quotas(), *self._protected)))
 
     def _protect_first_units(self) -> None:

@@ -63,8 +63,8 @@ class Turns:
             None if it has nothing to decide.
         backs_off_until: From the name of a queue to when it goes on, in seconds of its worker's
             clock; None if it does not back off.
-        has_other_quotas: Whether quotas have changed, a queue has units of others, or use was
-            restored, so that a rank by use may have got smaller.
+        regrouped: The queues whose ranks by use may have got smaller: they have units of other
+            quotas, or quotas have changed, or use was restored.
     """
 
     queue_ahead_of: Callable[[str], str | None]
@@ -79,7 +79,7 @@ class Turns:
         self._touched: dict[str, None] = {}
         self._called: dict[str, None] = {}
         self._ranks_of: RanksOf | None = None
-        self.has_other_quotas = False
+        self.regrouped: dict[str, None] = {}
         self._keep(TurnOrder(), {})
 
     def _keep(self, order: TurnOrder, backs_off: dict[str, float]) -> None:
@@ -143,12 +143,17 @@ class Turns:
         """Forget a deleted queue."""
         del self._turns[name]
         self._backs_off.pop(name, None)
+        self.regrouped.pop(name, None)
         self._touch(self._order.set_resting(name))
 
     def on_quotas_changed(self, name: str) -> None:
         """Note that a queue has units of another quota, or of one less."""
         self._turns[name].competes = None
-        self.has_other_quotas = True
+        self.regrouped[name] = None
+
+    def on_use_replaced(self) -> None:
+        """Note that quotas have changed, or their use was restored."""
+        self.regrouped = dict.fromkeys(self._turns)
 
     def on_limits_changed(self, domains: Domains) -> None:
         """Recompute what queues compete for, after a quota was created, changed or deleted."""
@@ -167,9 +172,10 @@ class Turns:
         Their quotas are others, or stand elsewhere in the tree. The caller wakes their classes, and
         refreshes them.
         """
-        self.has_other_quotas = False
+        names, self.regrouped = self.regrouped, {}
         found = []
-        for name, turn in self._turns.items():
+        for name in names:
+            turn = self._turns[name]
             rank = self._rank_of(name, turn)
             if rank < turn.shown:
                 found.append(name)
@@ -254,7 +260,7 @@ class Turns:
         twin._turns = {name: copy(turn) for name, turn in self._turns.items()}
         twin._next_served = self._next_served
         twin._next_generation = self._next_generation
-        twin.has_other_quotas = self.has_other_quotas
+        twin.regrouped = dict(self.regrouped)
         twin._touched = dict(self._touched)
         twin._called = dict(self._called)
         return twin

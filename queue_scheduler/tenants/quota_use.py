@@ -11,7 +11,8 @@ and serves what starts in place of a unit that ends before.
 
 A *rank* is the use of a quota as a number, as of its last renewal: at charges, and once a minute.
 Ranks never get smaller: weights count when something is charged, and a start that is undone leaves
-what it has counted in advance to the next one.
+what it has counted in advance to the next one. Only the use of a quota that does not exist is
+forgotten, once it has decayed.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.quota.quota_view import QuotaView
 from queue_scheduler.tenants.accounts import Account
 from queue_scheduler.tenants.fair_use import (
+    IDLE_HALF_LIVES,
     MAX_STORED,
     RENEW_SECONDS,
     SCALE,
@@ -149,6 +151,10 @@ class QuotaUse:
             return Fraction(0)
         return own.settled.part_of(reduce(ScaledUse.plus, known, ScaledUse())) * len(beside)
 
+    def known(self) -> tuple[str, ...]:
+        """Return the quotas whose use is known; all others have used nothing."""
+        return tuple(self._uses)
+
     def level_between(self, one: str, other: str) -> tuple[str, str] | None:
         """Return the siblings at which the chains of two quotas part; None: one is above the other.
 
@@ -168,26 +174,36 @@ class QuotaUse:
         if self._is_stale:
             self._count_anew()
         if before // RENEW_SECONDS != second // RENEW_SECONDS:
-            for name, use in self._uses.items():
+            for name, use in list(self._uses.items()):
                 if use.rate or use.advances:
                     self._settle(name, use)
+                elif not use.used:
+                    self._forget_idle(name, use)
         if len(self._powers) > 4 * ADVANCE_SECONDS:
             self._powers.clear()
 
     def on_charge(self, before: Charged | None, after: Charged | None) -> None:
         """Take a change of what is charged for one uid; None: nothing is."""
-        if before is not None and after is not None and before.account.quota == after.account.quota:
-            # One change even for another user: giving back and taking apart would count as a rise.
-            change = {name: -amount for name, amount in before.amounts.items()}
-            for name, amount in after.amounts.items():
-                change[name] = change.get(name, 0) + amount
-            self._add(after.account.quota, change)
-            return
-        if before is not None:
-            negative = {name: -amount for name, amount in before.amounts.items()}
-            self._add(before.account.quota, negative)
-        if after is not None:
-            self._add(after.account.quota, after.amounts)
+        # The net change of each quota: what is given back and taken at once would count as a rise,
+        # of a unit that counts for another user, or in another quota below the same one.
+        changes: dict[str, Amounts] = {}
+        for sign, each in ((-1, before), (1, after)):
+            if each is not None:
+                quota = each.account.quota
+                items = [(name, sign * amount) for name, amount in each.amounts.items()]
+                _add_up(self._charged.setdefault(quota, {}), items)
+                if not self._charged[quota]:
+                    del self._charged[quota]
+                for name in () if self._is_stale else self._chain(quota):
+                    _add_up(changes.setdefault(name, {}), items)
+        # Nothing is left to change where all is counted anew with the next second.
+        for name, change in changes.items():
+            if change:
+                use = self._uses.get(name)
+                if use is None:
+                    use = self._uses[name] = _Use(ScaledUse(), self.second, {})
+                _add_up(use.used, change.items())
+                self._set_rate(name, use)
 
     def on_quotas_changed(self) -> None:
         """Note that quotas, or the amounts that they may have, have changed; it counts from now on.
@@ -285,23 +301,6 @@ class QuotaUse:
 
     # --- inside -------------------------------------------------------------------------------
 
-    def _add(self, quota: str, change: Amounts) -> None:
-        items = list(_nonzero(change).items())
-        if not items:
-            return
-        charged = self._charged.setdefault(quota, {})
-        _add_up(charged, items)
-        if not charged:
-            del self._charged[quota]
-        if self._is_stale:
-            return  # all is counted anew with the next second
-        for name in self._chain(quota):
-            use = self._uses.get(name)
-            if use is None:
-                use = self._uses[name] = _Use(ScaledUse(), self.second, {})
-            _add_up(use.used, items)
-            self._set_rate(name, use)
-
     def _count_anew(self) -> None:
         """Count what is charged by the quotas as they are now."""
         self._is_stale = False
@@ -339,6 +338,14 @@ class QuotaUse:
     def _settle(self, name: str, use: _Use) -> None:
         self._settle_until(use, max(self.second, use.second))
         self._publish(name, use)
+
+    def _forget_idle(self, name: str, use: _Use) -> None:
+        """Forget a quota that is not known, and has used nothing for long: units name any quota."""
+        idle = self.second - use.second
+        has_decayed = not use.settled.mantissa or idle >= IDLE_HALF_LIVES * self.half_life
+        if has_decayed and not self._terms_of(name).beside:
+            del self._uses[name], self._terms[name]
+            self._chains.pop(name, None)
 
     def _publish(self, name: str, use: _Use) -> None:
         use.rank = use.settled.rank(1)

@@ -11,7 +11,7 @@ import os
 import random
 import subprocess
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -23,14 +23,14 @@ from queue_insight.record.digest import digest
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_questions import view_all_quotas
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from queue_scheduler.quota.quota_view import QuotaView
-from queue_scheduler.tenants.fair_use import RENEW_SECONDS, StoredUses
+from queue_scheduler.tenants.fair_use import IDLE_HALF_LIVES, RENEW_SECONDS, StoredUses
 from queue_scheduler.tenants.ledger import StoredAccounts
-from queue_scheduler.tenants.quota_use import ADVANCE_SECONDS, Charged, QuotaUse
+from queue_scheduler.tenants.quota_use import ADVANCE_SECONDS
 from shared_api.well_known_labels import USER
 from tests.properties.engine_checks import Quotas
 from tests.properties.engine_kit import WALL, wall_time
 from tests.properties.engine_world import Story
+from tests.properties.quota_rates import QuotaRates, family_of, use_of
 from tests.properties.real_quotas import RealQuotas, new_engine
 from tests.properties.recorded_engine import RecordedEngine
 from tests.properties.test_engine_properties import EVERYTHING, ROOT, fill, stories
@@ -44,91 +44,24 @@ ACTS = (*EVERYTHING, *NODES, *GROWTHS, "tick", "tick", "tick", "tick", "name_use
 
 
 class Judge:
-    """Sums up what the quotas of an engine use; it is told the charges as `QuotaUse` is."""
+    """Sums up what the quotas of an engine use."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.use = use_of(engine)
-        self.second = self.use.second
-        self.is_stale = False
+        self.rates = QuotaRates(engine)
         self.past: dict[str, dict[int, Fraction]] = defaultdict(dict)
-        self._forget()
-        tell = self.use.on_charge
-        changed = self.use.on_quotas_changed
 
-        def on_charge(before: Charged | None, after: Charged | None) -> None:
-            tell(before, after)
-            self.on_charge(before, after)
-
-        def on_quotas_changed() -> None:
-            changed()
-            self.is_stale = True
-
-        self.use.on_charge = on_charge  # type: ignore[method-assign]  # a spy
-        self.use.on_quotas_changed = on_quotas_changed  # type: ignore[method-assign]  # a spy
-
-    def _forget(self) -> None:
-        self.charged: dict[str, Counter[str]] = defaultdict(Counter)
-        self.rates: dict[str, Fraction] = {}
-        self.rises: dict[str, list[tuple[int, Fraction]]] = defaultdict(list)
-
-    def on_charge(self, before: Charged | None, after: Charged | None) -> None:
-        quotas = [None if each is None else each.account.quota for each in (before, after)]
-        for sign, each in ((-1, before), (1, after)):
-            if each is not None:
-                for name, amount in each.amounts.items():
-                    self.charged[each.account.quota][name] += sign * amount
-            if not self.is_stale and (sign > 0 or quotas[0] != quotas[1]):
-                self._take_rates()
+    @property
+    def second(self) -> int:
+        return self.rates.second
 
     def pass_time(self, second: int) -> None:
         """Count the seconds until now, by what was used and what was counted in advance."""
-        if second <= self.second:
-            return
-        for name in {*self.rates, *self.rises}:
+        for name in self.rates.names():
             for each in range(self.second, second):
-                rate = self.rates.get(name, Fraction(0))
-                self.past[name][each] = max(rate, self._in_advance(name, each))
-        self.second = second
-        if self.is_stale:
-            self.is_stale = False
-            self._take_rates()
-
-    def restart(self) -> None:
-        """Begin anew with what was counted; what runs is charged anew."""
-        self._forget()
-        self.is_stale = False
-
-    def _in_advance(self, name: str, second: int) -> Fraction:
-        rises = self.rises[name]
-        return sum((more for at, more in rises if at <= second < at + ADVANCE_SECONDS), Fraction(0))
-
-    def _take_rates(self) -> None:
-        views = {view.name: view for view in view_all_quotas(self.engine.plugins)}
-        for name in views.keys() | self.rates.keys():
-            rate = self._rate(views, name) if name in views else Fraction(0)
-            before = self.rates.get(name, Fraction(0))
-            more = rate - max(before, self._in_advance(name, self.second))
-            if rate > before and more > 0:
-                self.rises[name].append((self.second, more))
-            self.rates[name] = rate
-
-    def _rate(self, views: dict[str, QuotaView], name: str) -> Fraction:
-        view, below = views[name], _below(views, name)
-        beside = [each for each in views.values() if _family(each) == _family(view)]
-        rate = Fraction(0)
-        for resource, own in view.max.items():
-            used = sum(self.charged[each][resource] for each in below)
-            above = used - _least(views, name, resource)
-            weight, weights = _weight(view, resource), 0
-            for each in beside:
-                if resource in each.max:
-                    weights += _weight(each, resource)
-            most = sum(each.max.get(resource, 0) for each in beside)
-            if above > 0 and most:
-                assert own <= most
-                rate = max(rate, Fraction(above * weights, most * weight))
-        return rate
+                self.past[name][each] = self.rates.in_second(name, each)
+        self.rates.pass_time(second)
 
     # --- what it expects --------------------------------------------------------------------------
 
@@ -139,7 +72,7 @@ class Judge:
     def used_in_all(self, name: str) -> float:
         """Return the same with what is counted in advance."""
         seconds = range(self.second, self.second + ADVANCE_SECONDS)
-        ahead = ((self._in_advance(name, each), each) for each in seconds)
+        ahead = ((self.rates.in_advance(name, each), each) for each in seconds)
         return self.used(name) + sum(float(each) * self._left(at) for each, at in ahead)
 
     def _left(self, second: int) -> float:
@@ -151,19 +84,20 @@ class Judge:
         """Check that what would be kept of each quota is what it has used."""
         stored = self.use.stored(self.second)
         got = {each.path[0]: scaled(each.use.decayed(self.second, HALF_LIFE)) for each in stored}
-        names = got.keys() | self.past.keys()
-        for name in names:
+        views = {view.name for view in view_all_quotas(self.engine.plugins)}
+        for name in got.keys() | self.past.keys():
+            last = max((at for at, each in self.past[name].items() if each), default=0)
+            is_idle = self.second - last >= IDLE_HALF_LIVES * HALF_LIFE
+            if is_idle and name not in got.keys() | views:
+                continue  # deleted, and forgotten
             want = self.used(name)
             assert math.isclose(got.get(name, 0.0), want, rel_tol=1e-9, abs_tol=1e-9), name
 
     def check_shares(self) -> None:
         """Check the order of siblings, and how they share; all ranks are of the present second."""
-        for view in view_all_quotas(self.engine.plugins):
-            family = [
-                each.name
-                for each in view_all_quotas(self.engine.plugins)
-                if _family(each) == _family(view)
-            ]
+        views = {view.name: view for view in view_all_quotas(self.engine.plugins)}
+        for view in views.values():
+            family = [each.name for each in family_of(views, view.name)]
             uses = {name: self.used_in_all(name) for name in family}
             total = sum(uses.values())
             want = uses[view.name] * len(family) / total if total else 0.0
@@ -176,29 +110,6 @@ class Judge:
 
 def scaled(use: Fraction) -> float:
     return float(use / (1 << 64))
-
-
-def _family(view: QuotaView) -> tuple[str, str]:
-    return view.tree_id, view.parent
-
-
-def _weight(view: QuotaView, resource: str) -> int:
-    return max(1, view.weight.get(resource, 0))
-
-
-def _below(views: dict[str, QuotaView], name: str) -> list[str]:
-    """Return a quota and all that are below it."""
-    found = [name]
-    for each in found:
-        found += [view.name for view in views.values() if view.parent == each]
-    return found
-
-
-def _least(views: dict[str, QuotaView], name: str, resource: str) -> int:
-    """Return what of a quota does not count: its min, or more if those below have it."""
-    children = [view.name for view in views.values() if view.parent == name]
-    below = sum(_least(views, child, resource) for child in children)
-    return max(views[name].min.get(resource, 0), below)
 
 
 class JudgedWorld(PartialWorld):
@@ -231,18 +142,11 @@ class JudgedWorld(PartialWorld):
         """Begin with what is kept, as a process does that has read all objects."""
         use = use_of(self.engine)
         stored = StoredUses(use.second, use.stored(use.second))
-        self.judge.restart()
         self.workers.wake(self.engine.on_accounts(StoredAccounts(uses=stored)))
 
     def check(self) -> None:
         self.engine.validate()
         self.judge.check_use()
-
-
-def use_of(engine: Engine) -> QuotaUse:
-    use = engine.usage.quota_use
-    assert use is not None
-    return use
 
 
 def prepared() -> JudgedWorld:

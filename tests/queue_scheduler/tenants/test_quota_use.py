@@ -277,6 +277,40 @@ def test_another_user_of_a_unit_is_no_rise() -> None:
     assert teams.use.state() == before
 
 
+def test_a_unit_that_moves_between_two_quotas_is_no_rise_of_the_one_above() -> None:
+    teams = running_team()
+    teams.pass_time(120)
+    [top, _] = teams.use.ranks("a")
+    charge = next(iter(teams.engine.usage.charges.values()))
+    teams.use.on_charge(charge, replace(charge, account=charge.account._replace(quota="b")))
+    assert teams.use.ranks("b")[0] == top
+
+
+def test_names_of_quotas_that_do_not_exist_are_forgotten() -> None:
+    """Whoever may edit a unit that runs can name as many as he likes."""
+    teams = running_team()
+    charge = next(iter(teams.engine.usage.charges.values()))
+    for number in range(9):
+        other = replace(charge, account=charge.account._replace(quota=f"made-up-{number}"))
+        teams.use.on_charge(charge, other)
+        teams.use.on_charge(other, charge)
+    known = sorted(teams.use.known())
+    assert len(known) > 9
+    teams.pass_time(60)
+    assert sorted(teams.use.known()) == [each for each in known if not each.startswith("made-up")]
+
+
+def test_the_use_of_a_deleted_quota_is_forgotten_when_it_has_decayed() -> None:
+    teams = running_team()
+    teams.pass_time(3600)
+    teams.end()
+    teams.workers.wake(teams.engine.on_quota_gone(build_quota("a", cpu=9, parent="top")))
+    teams.pass_time(9 * HALF_LIFE)
+    assert "a" in teams.use.known()
+    teams.pass_time(2 * HALF_LIFE)
+    assert "a" not in teams.use.known()
+
+
 def test_a_copy_goes_on_alone() -> None:
     teams = running_team()
     twin = teams.engine.fork()
