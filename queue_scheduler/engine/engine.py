@@ -187,12 +187,15 @@ class Engine:
         self.account_restore = AccountRestore(self.units, self.budget_rules)
         # Those of a replica that does not lead are never taken, and users cause them.
         self._notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
+        # The end of the second up to which time has passed for accounts.
+        self._counted_until = BEGINNING
 
     # === facts ================================================================================
 
     def on_queue(self, queue: Queue) -> tuple[str, ...]:
         """Take a new or changed queue."""
         self.account_restore.finish()
+        self._counted_until = BEGINNING  # a queue may be the first that orders accounts
         self.queue_state.put(queue)
         return self._wake_up.wake_affected()
 
@@ -339,11 +342,14 @@ class Engine:
 
     def _advance(self, wall: datetime) -> bool:
         """Let time pass; return whether accounts are ordered anew, or budgets have room."""
-        ledger, fair, budgets = self.usage.ledger, self.usage.fair, self.usage.budgets.accounts
-        if not self.counts_time:
-            return False
         if self.usage.held is not None:
             self.account_restore.finish()
+        elif wall <= self._counted_until:
+            return False
+        if not self.counts_time:
+            return False
+        ledger, fair, budgets = self.usage.ledger, self.usage.fair, self.usage.budgets.accounts
+        self._counted_until = wall.replace(microsecond=999_999)
         second = int(wall.timestamp())
         if ledger is not None:
             ledger.advance(second)

@@ -230,23 +230,54 @@ class Ledger:
     def on_charge(self, before: Charged | None, after: Charged | None) -> None:
         """Take a change of what is charged for one uid; None: nothing is."""
         if before is not None:
-            self._end(before.account, before.amounts)
+            self._bend(before.account, before.amounts, -1)
         if after is not None:
-            self._begin(after.account, after.amounts)
+            self._bend(after.account, after.amounts, 1)
 
-    def _begin(self, account: Account, amounts: Amounts) -> None:
-        if account not in self._lines or account in self._folded:
-            if not any(amounts.values()):
-                return  # a unit that asks for nothing makes no account
-            account = self._open(account)
-        self._bend(account, amounts, 1)
-
-    def _end(self, account: Account, amounts: Amounts) -> None:
-        if account not in self._lines or account in self._folded:
-            if not any(amounts.values()):
+    def _bend(self, account: Account, amounts: Amounts, sign: int) -> None:
+        """Charge an account for more or less from the present second on."""
+        line = self._lines.get(account)
+        if line is None or self._folded or line.epoch != self._epoch or line.marked_to < self._edge:
+            found = self._find_line(account, amounts, sign)
+            if found is None:
                 return
-            account = self._unfold(account)
-        self._bend(account, amounts, -1)
+            account, line = found
+        now, offsets, rates = self.second, line.offsets, line.rates
+        was_idle = not rates
+        for name, amount in amounts.items():
+            change = amount * sign
+            if name in offsets:
+                offsets[name] -= change * now
+            elif change and len(offsets) < MAX_RESOURCES:
+                offsets[name] = -change * now
+            else:
+                continue
+            rate = rates.get(name, 0) + change
+            if rate:
+                rates[name] = rate
+            else:
+                rates.pop(name, None)
+        if rates:
+            line.changed = now
+            if was_idle:
+                self._idle.pop(account, None)
+        elif not was_idle:
+            line.changed = self._idle[account] = now
+
+    def _find_line(
+        self, account: Account, amounts: Amounts, sign: int
+    ) -> tuple[Account, Line] | None:
+        """Return the account that a charge is counted for, with its line, to be changed."""
+        if account not in self._lines or account in self._folded:
+            if not any(amounts.values()):
+                return None  # a unit that asks for nothing makes no account
+            account = self._open(account) if sign > 0 else self._unfold(account)
+        line = self._lines[account]
+        if line.epoch != self._epoch:
+            line = self._own(account, line)
+        if line.marked_to < self._edge:
+            line.marks, line.marked_to = self._marks(line), self._edge
+        return account, line
 
     def _open(self, account: Account) -> Account:
         """Return the account that a charge of this one is counted for; there is a line for it."""
@@ -269,35 +300,6 @@ class Ledger:
         else:
             del self._folded[account]
         return _folded(account)
-
-    def _bend(self, account: Account, amounts: Amounts, sign: int) -> None:
-        """Charge an account for more or less from the present second on."""
-        now, line = self.second, self._lines[account]
-        if line.epoch != self._epoch:
-            line = self._own(account, line)
-        if line.marked_to < self._edge:
-            line.marks, line.marked_to = self._marks(line), self._edge
-        offsets, rates = line.offsets, line.rates
-        was_idle = not rates
-        for name, amount in amounts.items():
-            change = amount * sign
-            if name in offsets:
-                offsets[name] -= change * now
-            elif change and len(offsets) < MAX_RESOURCES:
-                offsets[name] = -change * now
-            else:
-                continue
-            rate = rates.get(name, 0) + change
-            if rate:
-                rates[name] = rate
-            else:
-                rates.pop(name, None)
-        if rates:
-            line.changed = now
-            if was_idle:
-                self._idle.pop(account, None)
-        elif not was_idle:
-            line.changed = self._idle[account] = now
 
     def _own(self, account: Account, line: Line) -> Line:
         """Return a line that no copy of this ledger has, in place of one that copies may have."""
