@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.tenants.limit_use import UNUSED, AnyCharge, Counted, Use
-from queue_scheduler.tenants.rules_in_chains import Concern, RulesInChains
+from queue_scheduler.tenants.rules_in_chains import RulesInChains
 from shared_api.objects.meta import Uid
-from shared_api.submitters import Submitter
 
 
 class LimitSums:
@@ -58,7 +57,7 @@ class LimitSums:
         uses = self._uses
         touched: dict[Counted, None] = {}
         if before is not None:
-            for counted, _ in self._concerns_of(before):
+            for counted, _ in self.rules.follow_account(before.account):
                 touched[counted] = None
                 use = uses[counted].minus(before)
                 if use.charges:
@@ -66,17 +65,10 @@ class LimitSums:
                 else:
                     del uses[counted]
         if after is not None:
-            for counted, _ in self._concerns_of(after):
+            for counted, _ in self.rules.follow_account(after.account):
                 touched[counted] = None
                 uses[counted] = uses.get(counted, UNUSED).plus(after)
         return touched
-
-    def _concerns_of(self, charge: AnyCharge) -> tuple[Concern, ...]:
-        account, rules = charge.account, self.rules
-        rules.follow(account.quota)
-        if not rules.levels(account.quota):
-            return ()
-        return rules.concern(account.quota, Submitter(account.user, account.group))
 
     def differences(self, other: LimitSums) -> dict[Counted, tuple[Use, Use]]:
         """Return what is other in other sums: for whom, with the use here and there."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, Protocol
 
+import msgspec
+
 from queue_scheduler.tenants.accounts import Account
 from shared_api.resource_list import Amounts
 
@@ -46,7 +48,7 @@ class AnyCharge(Protocol):
         ...
 
 
-class Use(NamedTuple):
+class Use(msgspec.Struct, frozen=True, gc=False):
     """A sum of charges; immutable, so copies share it.
 
     Attributes:
@@ -65,7 +67,7 @@ class Use(NamedTuple):
 
     def plus(self, charge: AnyCharge) -> Use:
         """Return the sum with one more charge."""
-        total = dict(self.amounts)
+        total = self.amounts.copy()
         for name, amount in charge.amounts.items():
             if amount:
                 total[name] = total.get(name, 0) + amount
@@ -73,7 +75,7 @@ class Use(NamedTuple):
 
     def minus(self, charge: AnyCharge) -> Use:
         """Return the sum without one of its charges."""
-        rest = dict(self.amounts)
+        rest = self.amounts.copy()
         for name, amount in charge.amounts.items():
             if amount:
                 left = rest.get(name, 0) - amount

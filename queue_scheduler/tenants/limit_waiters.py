@@ -40,20 +40,29 @@ class LimitWaiters(DueClasses[Counted, Waiting]):
     def __iter__(self) -> Iterator[tuple[Waiter, Waiting]]:
         return iter(self._waiting.items())
 
-    def follow(self, counted: Counted, use: Use, is_over: Callable[[QueueUnitInfo], bool]) -> None:
+    def follow(
+        self,
+        changed: Iterable[Counted],
+        use_of: Callable[[Counted], Use],
+        is_over: Callable[[QueueUnitInfo], bool],
+    ) -> None:
         """Note another use: which classes are due.
 
         Args:
-            counted: The user or group whose use has changed.
-            use: What it is now.
+            changed: The users and groups whose use has changed.
+            use_of: What it is now.
             is_over: Whether a unit is over a limit now.
         """
-        for waiter in self._at.get(counted, ()):
-            waiting = self._waiting[waiter]
-            if waiter in self._asked_anew:
-                continue
-            is_due = waiting.fits(use) if waiting.resource else is_over(waiting.info)
-            self._set_due(waiter, waiting, is_due=is_due)
+        at = self._at
+        for counted in changed if at else ():
+            for waiter in at.get(counted, ()):
+                waiting = self._waiting[waiter]
+                if waiter in self._asked_anew:
+                    continue
+                is_due = (
+                    waiting.fits(use_of(counted)) if waiting.resource else is_over(waiting.info)
+                )
+                self._set_due(waiter, waiting, is_due=is_due)
 
     def ask_anew(self, waiters: Iterable[Waiter] | None = None) -> None:
         """Have classes asked whatever they wait for; None: all.

@@ -7,6 +7,7 @@ from enum import Enum, auto
 from typing import Final, TypeAlias
 
 from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.tenants.accounts import Account
 from queue_scheduler.tenants.limit_rules import LimitRule, QuotaUserLimits
 from queue_scheduler.tenants.limit_use import Counted
 from shared_api.submitters import Submitter
@@ -42,7 +43,7 @@ class RulesInChains:
         self._rules: dict[str, QuotaUserLimits] = {}
         # Both follow from rules and chains.
         self._levels: dict[str, tuple[Level, ...]] = {}
-        self._concerns: dict[tuple[str, Submitter], tuple[Concern, ...]] = {}
+        self._concerns: dict[tuple[str, str, str], tuple[Concern, ...]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._rules)
@@ -101,16 +102,26 @@ class RulesInChains:
 
     def concern(self, quota: str, submitter: Submitter) -> tuple[Concern, ...]:
         """Return the rules that concern an account, the nearest quota first, its user first."""
-        if quota not in self._levels:
-            return tuple(_find_concerns(self._find_levels(quota), submitter))
-        found = self._concerns.get((quota, submitter))
+        # Only what concerns accounts of followed quotas is kept at hand.
+        found = self._concerns.get((quota, submitter.user, submitter.group))
         if found is None:
-            if len(self._concerns) >= MAX_REMEMBERED:
-                self._concerns.clear()
-            found = self._concerns[quota, submitter] = tuple(
-                _find_concerns(self._levels[quota], submitter)
-            )
+            found = tuple(_find_concerns(self.levels(quota), submitter))
+            if quota in self._levels:
+                if len(self._concerns) >= MAX_REMEMBERED:
+                    self._concerns.clear()
+                self._concerns[quota, submitter.user, submitter.group] = found
         return found
+
+    def follow_account(self, account: Account) -> tuple[Concern, ...]:
+        """Return the same for the account of a charge, and follow its quota."""
+        quota = account.quota
+        self.follow(quota)
+        if not self._levels[quota]:
+            return ()
+        found = self._concerns.get((quota, account.user, account.group))
+        return (
+            self.concern(quota, Submitter(account.user, account.group)) if found is None else found
+        )
 
     def _find_levels(self, quota: str) -> tuple[Level, ...]:
         chain = self._plugins.chain(quota)

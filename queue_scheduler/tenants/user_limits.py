@@ -14,7 +14,7 @@ before. If only numbers differ, nothing has to be counted, and they are in force
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 from queue_scheduler.decision import Reason, Refusal
@@ -145,8 +145,8 @@ class UserLimits:
         for other in (self._coming, self.checked):
             if other is not None:
                 other.on_charge(uid, before, after)
-        for counted in self.sums.on_charge(uid, before, after):
-            self.waiters.follow(counted, self.sums.use_of(counted), self._is_over)
+        changed = self.sums.on_charge(uid, before, after)
+        self.waiters.follow(changed, self.sums.use_of, self._is_over)
 
     # --- who may be pending -------------------------------------------------------------------
 
@@ -190,13 +190,14 @@ class UserLimits:
         """Return why the unit's user or group may not have what it asks for; None: it may."""
         if info.submitter is None:
             return None
-        return next(self._refusals(info.quota, info.submitter, info.demand.total), None)
+        found = self._find_refusals(info.quota, info.submitter, info.demand.total)
+        return found[0] if found else None
 
     def every_refusal(self, info: QueueUnitInfo) -> list[Refusal]:
         """Return a refusal for each limit that is too small for the unit, the nearest first."""
         if info.submitter is None:
             return []
-        return list(self._refusals(info.quota, info.submitter, info.demand.total))
+        return self._find_refusals(info.quota, info.submitter, info.demand.total)
 
     def why_not_grow(self, charge: AnyCharge, amounts: Amounts) -> Refusal | None:
         """Return why an admitted unit may not be charged these amounts in place of its charge."""
@@ -204,25 +205,29 @@ class UserLimits:
             return None
         account = charge.account
         who = Submitter(account.user, account.group)
-        return next(self._refusals(account.quota, who, amounts, of=charge), None)
+        found = self._find_refusals(account.quota, who, amounts, of=charge)
+        return found[0] if found else None
 
     def _is_over(self, info: QueueUnitInfo) -> bool:
         return self.check(info) is not None
 
-    def _refusals(
+    def _find_refusals(
         self, quota: str, submitter: Submitter, amounts: Amounts, *, of: AnyCharge | None = None
-    ) -> Iterator[Refusal]:
-        """Yield the limits that are too small; `of`: the charge that the amounts replace."""
-        for counted, rule in self.rules.concern(quota, submitter):
-            use = self.sums.use_of(counted)
+    ) -> list[Refusal]:
+        """Return which limits are too small; `of`: the charge that the amounts replace."""
+        found: list[Refusal] = []
+        sums = self.sums
+        for counted, rule in sums.rules.concern(quota, submitter):
+            use = sums.use_of(counted)
             for resource, limit in rule.max.items():
                 own = 0 if of is None else of.amounts.get(resource, 0)
-                need, used = amounts.get(resource, 0), use.of(resource) - own
+                need, used = amounts.get(resource, 0), use.amounts.get(resource, 0) - own
                 # What asks for no more of it does not make it worse.
                 if need > own and used + need > limit:
-                    yield _refusal(counted, rule, resource, limit, used, need)
+                    found.append(_refusal(counted, rule, resource, limit, used, need))
             if of is None and rule.running is not None and use.units >= rule.running:
-                yield _refusal(counted, rule, RUNNING_UNITS, rule.running, use.units, 1)
+                found.append(_refusal(counted, rule, RUNNING_UNITS, rule.running, use.units, 1))
+        return found
 
     # --- waiting ------------------------------------------------------------------------------
 
