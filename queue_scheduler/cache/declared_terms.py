@@ -7,7 +7,7 @@ admission counts, as its object has it: so that a restart finds the same.
 from __future__ import annotations
 
 from queue_scheduler.cache.expected_ends import ExpectedEnds
-from queue_scheduler.tenants.commitments import Declared, Promise
+from queue_scheduler.tenants.commitments import NOTHING_DECLARED, Declared, Promise
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.timestamps import read_seconds
@@ -42,7 +42,7 @@ class DeclaredTerms:
         """Return for how long a unit runs."""
         since, end = self._admitted_at.get(uid), self._ends.find(uid)
         if end is None:
-            return Declared(None, since)
+            return NOTHING_DECLARED if since is None else Declared(None, since)
         at = None if end.since is None else end.since + end.seconds
         return Declared(Promise(at, end.seconds), since)
 

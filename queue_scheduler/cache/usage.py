@@ -341,7 +341,7 @@ class Usage:
 
     def _note_budgets(self, uid: Uid, charge: Charge | None) -> None:
         accounts = self.budgets.accounts
-        if charge is None or not accounts.chains.levels(charge.account.quota):
+        if charge is None or not accounts.in_chain(charge.account.quota):
             accounts.drop_charge(uid)
         else:
             accounts.set_charge(uid, charge, self.terms.of(uid))

@@ -79,6 +79,7 @@ class BudgetAccount:
         self.rate = 0
         self.brought = 0
         self.spent_since: int | None = None
+        self._longest = _longest(rule)
         self._offset = 0
         self._before = 0
         self._marked = second - second % HOUR
@@ -199,15 +200,23 @@ class BudgetAccount:
         """Return what running units may still use in the present period."""
         return next(self.promised.by_period(self._period, second))
 
-    def shortages(self, rate: int, seconds: int, second: int) -> Iterator[Shortage]:
-        """Yield, for each period that a unit touches which starts now, what it needs and has.
+    def find_shortage(self, rate: int, seconds: int, second: int) -> Shortage | None:
+        """Return the first period that lacks something for a unit which starts now, or None.
 
         Args:
-            rate: What it is charged in a second.
+            rate: What the unit is charged in a second.
             seconds: How long it runs.
             second: The present second.
         """
-        until = second + min(seconds, _longest(self.rule))
+        seconds = min(seconds, self._longest)
+        least = min(self.left(second), self.rule.limit)
+        if self.promised.at_most(second) + rate * seconds <= least:
+            return None  # mostly: no period could lack anything, whichever the unit touches
+        touched = self._shortages(rate, second + seconds, second)
+        return next((each for each in touched if each.missing), None)
+
+    def _shortages(self, rate: int, until: int, second: int) -> Iterator[Shortage]:
+        """Yield, for each period that a unit touches which starts now, what it needs and has."""
         starts = self.promised.starts
         promised = self.promised.by_period(self._period, second)
         for period in range(self._period, len(starts)):
@@ -222,7 +231,9 @@ class BudgetAccount:
 
     def promise(self, promise: Promise) -> Promise:
         """Return a promise as far as it concerns one budget."""
-        seconds = min(promise.seconds, _longest(self.rule))
+        seconds = self._longest
+        if promise.seconds <= seconds:
+            return promise
         end = None if promise.end is None else promise.end - promise.seconds + seconds
         return Promise(end, seconds)
 
@@ -287,7 +298,7 @@ class BudgetAccount:
         twin: BudgetAccount = BudgetAccount.__new__(BudgetAccount)
         twin.quota, twin.rule, twin.counted_from = self.quota, self.rule, self.counted_from
         twin.rate, twin.brought, twin.spent_since = self.rate, self.brought, self.spent_since
-        twin.seen = self.seen
+        twin.seen, twin._longest = self.seen, self._longest
         twin._offset, twin._before, twin._hours = self._offset, self._before, self._hours.copy()
         twin._marked = self._marked
         twin.promised, twin._period, twin.start = self.promised.copy(), self._period, self.start

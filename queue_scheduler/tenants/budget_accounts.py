@@ -16,17 +16,15 @@ from queue_scheduler.tenants.budget_account import BudgetAccount, StoredBudget
 from queue_scheduler.tenants.budget_rules import BudgetRule
 from queue_scheduler.tenants.budgets_in_chains import BudgetKey, BudgetsInChains, key_of
 from queue_scheduler.tenants.calendars import CalendarKey, Calendars
-from queue_scheduler.tenants.commitments import Declared, Promise
+from queue_scheduler.tenants.commitments import NOTHING_DECLARED, Declared, Promise
 from queue_scheduler.tenants.limit_use import AnyCharge
 from shared_api.objects.meta import Uid
-
-NOTHING_DECLARED: Final = Declared(None, None)
 
 _NEVER: Final = 2**40
 """Seconds; more than thirty thousand years."""
 
 
-class Part(NamedTuple):
+class Part(msgspec.Struct, frozen=True, gc=False):
     """What a charge counts in one budget."""
 
     key: BudgetKey
@@ -38,12 +36,10 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     """A charge that counts in budgets.
 
     Attributes:
-        charge: What is charged.
-        declared: For how long.
+        declared: For how long it is charged.
         parts: What it counts.
     """
 
-    charge: AnyCharge
     declared: Declared
     parts: tuple[Part, ...]
 
@@ -80,6 +76,8 @@ class BudgetAccounts:
         self.eased: dict[str, None] = {}
         self.tightened: dict[str, None] = {}
         self._accounts: dict[BudgetKey, BudgetAccount] = {}
+        # Those that a charge to a quota counts in; follows from accounts and chains.
+        self._in_chains: dict[str, tuple[tuple[BudgetKey, BudgetAccount], ...]] = {}
         self._entries: dict[Uid, Entry] = {}
         # What was kept of budgets that no policy states yet.
         self._kept: dict[BudgetKey, tuple[int, StoredBudget]] = {}
@@ -142,7 +140,7 @@ class BudgetAccounts:
 
         What was used until now stays where it was counted.
         """
-        self.chains.forget()
+        self._forget_chains()
         self._entries = {}
         for account in self._accounts.values():
             account.take_rule(account.rule, account.promised.starts, self.second)
@@ -193,20 +191,21 @@ class BudgetAccounts:
     def set_charge(self, uid: Uid, charge: AnyCharge, declared: Declared) -> None:
         """Take what is charged for a uid from now on, and for how long."""
         self.drop_charge(uid)
-        parts = tuple(self._parts(charge, declared))
+        parts = self._parts(charge, declared)
         if not parts:
             return
         for part in parts:
             self._count(part, 1)
             self.tightened[part.key.quota] = None
-        self._entries[uid] = Entry(charge, declared, parts)
+        self._entries[uid] = Entry(declared, parts)
 
-    def _parts(self, charge: AnyCharge, declared: Declared) -> Iterator[Part]:
-        for key in self.chains.levels(charge.account.quota):
-            account = self._accounts[key]
+    def _parts(self, charge: AnyCharge, declared: Declared) -> tuple[Part, ...]:
+        parts: list[Part] = []
+        for key, account in self.in_chain(charge.account.quota):
             rate = account.rule.rate_of(charge.amounts)
             if rate:
-                yield Part(key, rate, _promise(account, charge, declared))
+                parts.append(Part(key, rate, _promise(account, charge, declared)))
+        return tuple(parts)
 
     def _count(self, part: Part, sign: int) -> None:
         account = self._accounts.get(part.key)
@@ -219,6 +218,21 @@ class BudgetAccounts:
         self._next_change = 0
 
     # --- questions ----------------------------------------------------------------------------
+
+    def in_chain(self, quota: str) -> tuple[tuple[BudgetKey, BudgetAccount], ...]:
+        """Return the accounts that a charge to a quota counts in, the nearest first.
+
+        They are as of their last change: time passes by `advance`.
+        """
+        found = self._in_chains.get(quota)
+        if found is None:
+            found = tuple((key, self._accounts[key]) for key in self.chains.levels(quota))
+            self._in_chains[quota] = found
+        return found
+
+    def _forget_chains(self) -> None:
+        self.chains.forget()
+        self._in_chains = {}
 
     def account(self, key: BudgetKey) -> BudgetAccount:
         """Return an account, up to the present second."""
@@ -266,12 +280,13 @@ class BudgetAccounts:
         """
         now = self.second
         self._entries = {}
-        self.chains.forget()
+        self._forget_chains()
         self._kept = {_key_of(each): (settled, each) for each in stored}
         new: list[BudgetAccount] = []
         for key, account in list(self._accounts.items()):
             edges = account.promised.starts
             fresh = self._accounts[key] = BudgetAccount(key.quota, account.rule, edges, now)
+            self._in_chains = {}
             kept = self._kept.pop(key, None)
             if kept is not None:
                 fresh.restore(kept[1], settled)
@@ -319,7 +334,7 @@ class BudgetAccounts:
         for uid, charge in charges.items():
             entry = self._entries.get(uid)
             parts = () if entry is None else entry.parts
-            assert parts == tuple(self._parts(charge, _declared(entry))), f"{uid} counts {parts}"
+            assert parts == self._parts(charge, _declared(entry)), f"{uid} counts {parts}"
         assert self._entries.keys() <= charges.keys(), "what is not charged counts"
         for wrong in self.differences(charges):
             raise AssertionError(f"{wrong.key} has {wrong.got}, should be {wrong.want}")

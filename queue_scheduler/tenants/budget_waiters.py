@@ -48,9 +48,6 @@ class BudgetWaiters(DueClasses[str, Waiting]):
         # Those that are due by the one budget that refused them; the others are not asked yet.
         self._unsure: dict[Waiter, None] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
-
     def refused(self) -> list[Waiter]:
         """Return the classes that a budget has refused, in the order in which they were."""
         return [waiter for waiter, each in self._waiting.items() if not each.is_watched]
@@ -68,6 +65,8 @@ class BudgetWaiters(DueClasses[str, Waiting]):
             tightened: Quotas whose budgets may have less left.
             left_of: What new units may use of a budget.
         """
+        if not self._waiting:
+            return
         left = _Left(left_of)
         asked = {
             **dict.fromkeys(self._concerned(eased, left, are_watched=False)),

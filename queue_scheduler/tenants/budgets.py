@@ -12,7 +12,7 @@ passing only gets harder until a period ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from queue_scheduler.decision import BudgetShortage, Reason, Refusal
 from queue_scheduler.framework.extension_points import Place, Waiter
@@ -51,11 +51,12 @@ class Budgets:
 
     def check(self, info: QueueUnitInfo) -> Refusal | None:
         """Return why a budget refuses a unit now; None: none does."""
-        return next(self._refusals(info), None)
+        found = self._find_refusals(info)
+        return found[0] if found else None
 
     def every_refusal(self, info: QueueUnitInfo) -> list[Refusal]:
         """Return a refusal for each budget that refuses a unit now, the nearest quota's first."""
-        return list(self._refusals(info))
+        return self._find_refusals(info)
 
     def why_not_grow(
         self, info: QueueUnitInfo, charge: AnyCharge, amounts: Amounts
@@ -63,14 +64,16 @@ class Budgets:
         """Return why an admitted unit may not be charged these amounts in place of its charge."""
         if not self.is_on:
             return None
-        return next(self._refusals(info, amounts, charge.amounts), None)
+        found = self._find_refusals(info, amounts, charge.amounts)
+        return found[0] if found else None
 
-    def _refusals(
+    def _find_refusals(
         self, info: QueueUnitInfo, amounts: Amounts | None = None, instead_of: Amounts | None = None
-    ) -> Iterator[Refusal]:
-        amounts = info.demand.total if amounts is None else amounts
-        for key in self.accounts.chains.levels(info.quota):
-            account = self.accounts.account(key)
+    ) -> list[Refusal]:
+        found: list[Refusal] = []
+        amounts, second = info.demand.total if amounts is None else amounts, self.accounts.second
+        for _, account in self.accounts.in_chain(info.quota):
+            account.advance(second)
             rule = account.rule
             rate = rule.rate_of(amounts)
             if instead_of is not None:
@@ -79,7 +82,8 @@ class Budgets:
             if rate > 0 and rule.refuses:
                 refusal = self._judge(account, rate, info)
                 if refusal is not None:
-                    yield refusal
+                    found.append(refusal)
+        return found
 
     def _judge(self, account: BudgetAccount, rate: int, info: QueueUnitInfo) -> Refusal | None:
         rule, second = account.rule, self.accounts.second
@@ -96,11 +100,11 @@ class Budgets:
             shortage = Shortage(second, left - committed, committed, 0, is_present=True)
             return self._refuse(account, shortage, declares_nothing=True)
         # One that has no time left, by what it declares, starts like one with a second.
-        for shortage in account.shortages(rate, max(seconds, 1), second):
-            if shortage.missing:
-                fits = shortage.start - second + max(0, shortage.left) // rate
-                return self._refuse(account, shortage, would_start_seconds=fits)
-        return None
+        found = account.find_shortage(rate, max(seconds, 1), second)
+        if found is None:
+            return None
+        fits = found.start - second + max(0, found.left) // rate
+        return self._refuse(account, found, would_start_seconds=fits)
 
     def _refuse(
         self,
@@ -188,8 +192,7 @@ class Budgets:
         if accounts.eased or accounts.tightened:
             eased, tightened = accounts.eased, accounts.tightened
             accounts.eased, accounts.tightened = {}, {}
-            if self.waiters:
-                self.waiters.follow(eased, tightened, self._left_of)
+            self.waiters.follow(eased, tightened, self._left_of)
         return list(self.waiters.due)
 
     def first_woken(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class Promise(NamedTuple):
@@ -46,6 +46,9 @@ class Declared(NamedTuple):
         return Promise(None if self.since is None else self.since + seconds, seconds)
 
 
+NOTHING_DECLARED: Final = Declared(None, None)
+
+
 class Commitments:
     """The sums of one budget.
 
@@ -57,15 +60,19 @@ class Commitments:
         self.starts = starts
         self._rates = [0] * len(starts)
         self._rate_ends = [0] * len(starts)
+        # The sums over all periods.
+        self._rate = self._rate_end = 0
         self._at_end: dict[int, int] = {}
         self._ends: list[int] = []
         self._passed = 0
         self._waiting: dict[int, int] = {}
+        self._waiting_total = 0
 
     def add(self, promise: Promise, rate: int) -> None:
         """Count a unit, or with the negative rate no more; what has ended by now is not counted."""
         end = promise.end
         if end is None:
+            self._waiting_total += rate * promise.seconds
             left = self._waiting.get(promise.seconds, 0) + rate
             if left:
                 self._waiting[promise.seconds] = left
@@ -94,6 +101,16 @@ class Commitments:
         period = max(0, bisect_left(self.starts, end) - 1)
         self._rates[period] += rate
         self._rate_ends[period] += rate * end
+        self._rate += rate
+        self._rate_end += rate * end
+
+    def at_most(self, now: int) -> int:
+        """Return what no period's commitments are above: those of all of them.
+
+        Args:
+            now: The second, up to which time has passed.
+        """
+        return self._rate_end - self._rate * now + self._waiting_total
 
     def by_period(self, first: int, now: int) -> Iterator[int]:
         """Yield what is committed in a period and in each that follows it.
@@ -128,8 +145,10 @@ class Commitments:
         """Return an independent copy."""
         twin = Commitments(self.starts)
         twin._rates, twin._rate_ends = self._rates[:], self._rate_ends[:]
+        twin._rate, twin._rate_end = self._rate, self._rate_end
         twin._at_end, twin._ends = dict(self._at_end), self._ends[:]
         twin._passed, twin._waiting = self._passed, dict(self._waiting)
+        twin._waiting_total = self._waiting_total
         return twin
 
     def state(self) -> tuple[object, ...]:
