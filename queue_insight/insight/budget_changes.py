@@ -18,6 +18,7 @@ from queue_insight.insight.question import Question, find_deciding
 from queue_insight.insight.trials import Edit
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.tenants.budget_accounts import accounts_of
 from queue_scheduler.tenants.budget_rules import AMOUNT, BudgetRule
 from queue_scheduler.tenants.budgets import describe
 from queue_scheduler.tenants.hours import MILLI, in_decimals
@@ -103,7 +104,7 @@ def _raised(limits: _Limits, engine: Engine, refused: Iterable[Refusal]) -> _Lim
 
 
 def _rule_of(engine: Engine, refusal: Refusal) -> BudgetRule | None:
-    accounts = engine.usage.budgets.accounts.of_quota(refusal.quota)
+    accounts = accounts_of(engine.usage.budgets.accounts, refusal.quota)
     return next((each.rule for each in accounts if describe(each) == refusal.detail), None)
 
 

@@ -240,10 +240,6 @@ class BudgetAccounts:
         account.advance(self.second)
         return account
 
-    def of_quota(self, quota: str) -> list[BudgetAccount]:
-        """Return the accounts of a quota's own budgets, up to the present second."""
-        return [self.account(key) for key in self._accounts if key.quota == quota]
-
     def is_charged_to(self, uid: Uid, key: BudgetKey) -> bool:
         """Return whether the charge of a uid counts in a budget."""
         entry = self._entries.get(uid)
@@ -375,3 +371,8 @@ def _promise(account: BudgetAccount, charge: AnyCharge, declared: Declared) -> P
     if declared.promise is None and rule.undeclared is None:
         return None
     return account.promise(declared.or_else(rule.undeclared or 0))
+
+
+def accounts_of(accounts: BudgetAccounts, quota: str) -> list[BudgetAccount]:
+    """Return the accounts of a quota's own budgets, up to the present second."""
+    return [accounts.account(key) for key, _ in accounts if key.quota == quota]

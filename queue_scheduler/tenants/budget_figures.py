@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from queue_scheduler.tenants.budget_account import BudgetAccount
-from queue_scheduler.tenants.budget_accounts import BudgetAccounts
+from queue_scheduler.tenants.budget_accounts import BudgetAccounts, accounts_of
 from queue_scheduler.tenants.hours import in_decimals
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.quota_policy import BudgetFigures
@@ -15,7 +15,7 @@ from shared_api.timestamps import rfc3339
 
 def read_figures(accounts: BudgetAccounts, quota: str, policy: str) -> Iterator[BudgetFigures]:
     """Yield what is left of each budget that a policy states for a quota, as it states them."""
-    found = [each for each in accounts.of_quota(quota) if each.rule.policy == policy]
+    found = [each for each in accounts_of(accounts, quota) if each.rule.policy == policy]
     for account in sorted(found, key=lambda each: each.rule.index):
         yield read_figures_of(account, accounts.second)
 

@@ -15,6 +15,7 @@ from queue_scheduler.decision import Dequeue, Reason, Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, remaining_seconds
 from queue_scheduler.tenants.budget_account import ROLLING_SECONDS, BudgetAccount
+from queue_scheduler.tenants.budget_accounts import accounts_of
 from queue_scheduler.tenants.budget_rules import BudgetRule, Enforce
 from queue_scheduler.tenants.budgets_in_chains import BudgetKey
 from queue_scheduler.tenants.hours import HOUR
@@ -57,7 +58,7 @@ def _find_broken(engine: Engine, quota: str, cpu: int, seconds: int | None, own:
     """Return which budget has no room for a unit; None: all have."""
     accounts = engine.usage.budgets.accounts
     for level in _chain(engine, quota) if cpu else ():
-        for account in accounts.of_quota(level):
+        for account in accounts_of(accounts, level):
             if account.rule.enforce is Enforce.WARN:
                 continue
             problem = _problem_of(engine, account, cpu, seconds, own)
