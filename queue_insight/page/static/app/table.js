@@ -105,6 +105,7 @@ export function VirtualTable({ columns, total, rowAt, label, sort, onSort, see }
   const [height, setHeight] = useState(rowHeight);
 
   function look() {
+    if (!region.current) return; // the observer sees the end of a list, too
     setHeight(rowHeight());
     const { scrollTop, clientHeight } = region.current;
     const from = Math.max(0, Math.floor(scrollTop / height) - OVERSCAN);
