@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
-from typing import Final
 
 from shared_api.server_packages import needed
 
@@ -14,8 +12,6 @@ with needed():
     from queue_insight.insight_program.wiring import SWITCH_SECONDS, Insight
     from shared_api.client.connection_settings import SettingsError
     from shared_api.local_program import USAGE_ERRORS, LocalProgram, run_local_program
-
-NICENESS: Final = 10
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -26,12 +22,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def main() -> None:
-    """Run with the arguments of the command line.
-
-    Where the scheduler wants the same core, it goes first: a decision is worth more than an answer.
-    Between containers the kernel goes by what they request, so the chart requests less for it.
-    """
-    os.nice(NICENESS)
+    """Run with the arguments of the command line."""
     sys.exit(run_local_program(run, sys.argv[1:], (*USAGE_ERRORS, SettingsError)))
 
 

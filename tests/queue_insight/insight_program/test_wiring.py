@@ -372,20 +372,6 @@ def test_a_folder_that_may_not_be_written_is_told(tmp_path: Path) -> None:
         build(tmp_path)
 
 
-def test_it_gives_way_to_the_scheduler() -> None:
-    program = "queue_insight.insight_program.__main__"
-    code = (
-        f"import os, {program} as program\n"
-        "program.run = lambda arguments: os.nice(0)\n"
-        "before = os.nice(0)\n"
-        "try:\n    program.main()\n"
-        "except SystemExit as end:\n    print(before, end.code)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    before, after = map(int, done.stdout.split())
-    assert after == min(before + 10, 19)
-
-
 def test_the_aggregated_api_costs_nothing_where_it_is_off() -> None:
     costly = ("cryptography", "kubernetes", "queue_insight.visibility.server")
     program = "queue_insight.insight_program.__main__"
