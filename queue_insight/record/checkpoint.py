@@ -15,6 +15,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Callable, Collection, Mapping
+from enum import Enum
 from typing import Any, Final, Never
 
 import msgspec
@@ -156,6 +157,10 @@ class _PieceWriter(pickle.Pickler):
     def reducer_override(self, value: object) -> Any:  # noqa: ANN401 - as its base says
         """Return how an object of a class is written."""
         self._writer.on_object()
+        if isinstance(value, Enum):
+            # By its value, as `AllowedNames` makes it anew: Python 3.11.2, which Debian 12 has,
+            # writes a call of `getattr` with its class and name.
+            return type(value), (value.value,)
         level = _LEVELS.get(type(value), 0)
         if level <= self._level:
             return NotImplemented

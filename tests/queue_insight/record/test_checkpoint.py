@@ -19,7 +19,7 @@ from queue_insight.record import checkpoint
 from queue_insight.record.checkpoint import PIECE, _of_level, freeze, thaw
 from queue_insight.record.checkpoint_error import CheckpointError
 from queue_insight.record.digest import digest
-from queue_scheduler.cache.unit_state import judge
+from queue_scheduler.cache.unit_state import UnitState, judge
 from queue_scheduler.decision import Dequeue
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework import installed_packages
@@ -142,6 +142,22 @@ def test_many_units_are_in_pieces_and_share_what_they_shared() -> None:
     assert digest(twin) == digest(engine)
     infos = [record.info for record in twin.units.records.values()]
     assert len({id(info.demand) for info in infos if info is not None}) == 1
+
+
+def test_enums_are_written_by_their_values_whatever_python_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def reduce(member: UnitState, _protocol: int) -> Any:
+        return getattr, (type(member), member.name)  # that of Python 3.11.2
+
+    monkeypatch.setattr(UnitState, "__reduce_ex__", reduce)
+    engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+    engine.on_quota(build_quota("a", cpu=4))
+    engine.on_queue(build_queue("a", "Block"))
+    engine.on_queue_unit(build_unit("u", "a"))
+    twin = thaw(freeze(engine.fork()))
+    (record,) = twin.units
+    assert record.state is UnitState.WAITING
 
 
 def test_policies_are_in_it_with_what_is_in_force() -> None:
