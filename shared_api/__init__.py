@@ -9,6 +9,7 @@ Read in this order:
 3. ``well_known_labels``: every label and annotation, what writes it and what reads it;
    ``key_spelling``: misspelled ones; ``quota_names``: which quota and queue they name;
    ``well_known_kinds``: kinds of jobs by name; ``field_path``: paths to fields, for declared kinds;
+   ``json_pointer``: keys in JSON patches;
    ``pod_group_labels``: how pods name their group; ``held_jobs``: which job a held pod is of.
 4. ``quantity``, ``resource_list``: "500m" and "2Gi" as exact integers, and vectors of amounts;
    ``resource_names``: deprecated names, and what replaces them; ``pod_requests``: what one pod

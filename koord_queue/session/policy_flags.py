@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from koord_queue.errors import EXIT_USAGE, CommandError
 from koord_queue.session.edit_flags import NONE
+from shared_api.json_pointer import pointer_token
 from shared_api.quantity import QuantityError, amount, format_amount
 
 Json = dict[str, Any]
@@ -122,7 +123,7 @@ def _change(flag: PolicyFlag, policy: Json) -> list[Json]:
             operations.append({"op": "add", "path": f"{at}/{keys[0]}", "value": {}})
         target, at = target[str(keys[0])], f"{at}/{keys[0]}"
     key = str(keys[-1])
-    at += f"/{key.replace('~', '~0').replace('/', '~1')}"
+    at += f"/{pointer_token(key)}"
     present = target.get(key)
     if present is not None:
         # The test fails if the list was edited meanwhile: its entries have no names.

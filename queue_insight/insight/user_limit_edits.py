@@ -18,6 +18,7 @@ from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.tenants.limit_rules import LimitRule
 from queue_scheduler.tenants.limit_use import PENDING_UNITS, RUNNING_UNITS, Counted
 from queue_scheduler.tenants.user_limits import describe
+from shared_api.json_pointer import pointer_token
 from shared_api.objects.pod import QuantityText
 from shared_api.objects.quota_policy import QuotaPolicy, UserLimit
 from shared_api.quantity import QuantityError, Rounding, amount_for_people, format_amount
@@ -88,7 +89,7 @@ def raise_entry(
                 entry = _with(entry, field, key, new)
                 values.append(_in_words(resource, amount_of(resource, new)))
                 at = f"/spec/userLimits/{place.entry}/{field}"
-                at += f"/{key.replace('~', '~0').replace('/', '~1')}" if key else ""
+                at += f"/{pointer_token(key)}" if key else ""
                 # The test fails if the list was edited meanwhile: its entries have no names.
                 operations.append({"op": "test", "path": at, "value": old})
                 operations.append({"op": "replace", "path": at, "value": new})

@@ -12,6 +12,7 @@ from queue_insight.page.visitors import Visitor
 from queue_scheduler.debug_api.views import QuotaNodeView
 from queue_scheduler.engine.engine import Engine
 from shared_api.debug_api.views import View
+from shared_api.json_pointer import pointer_token
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.node import Node
 from shared_api.objects.quota_policy import QuotaPolicy
@@ -152,7 +153,7 @@ def _values_of(policy: QuotaPolicy) -> Iterator[PolicyValue]:
         at, whose = f"/spec/userLimits/{number}", ", ".join((*limit.users, *limit.groups))
         about = f"userLimits {number} ({'users' if limit.users else 'groups'} {whose})"
         for key, amount in limit.max.items():
-            path = f"{at}/max/{key.replace('~', '~0').replace('/', '~1')}"
+            path = f"{at}/max/{pointer_token(key)}"
             yield PolicyValue(path=path, value=amount, text=f"{about}: {key}")
         for name, count in (("running", limit.running), ("pending", limit.pending)):
             if count is not None:

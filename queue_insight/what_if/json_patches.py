@@ -11,6 +11,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 from queue_insight.what_if.edit import FieldError
+from shared_api.json_pointer import pointer_keys
 
 OPERATIONS: Final = "operations"
 MAX_OPERATIONS: Final = 64
@@ -39,12 +40,8 @@ def apply_operations(
             raise FieldError(f"{field}.path", "must be a path such as /spec/budgets/0/hours")
         if op != "remove" and "value" not in operation:
             raise FieldError(f"{field}.value", "is required")
-        _apply(found, op, _keys_of(path), operation.get("value"), field)
+        _apply(found, op, pointer_keys(path), operation.get("value"), field)
     return found
-
-
-def _keys_of(path: str) -> list[str]:
-    return [key.replace("~1", "/").replace("~0", "~") for key in path[1:].split("/")]
 
 
 def _apply(

@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from shared_api.json_pointer import pointer_keys
+
 JsonValue: TypeAlias = Any
 """Any JSON value: dict, list, str, int, float, bool, or None."""
 
@@ -115,7 +117,7 @@ def _apply_operation(document: JsonValue, operation: Body) -> JsonValue:
 def _tokens(pointer: JsonValue) -> list[str]:
     if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
         raise PatchFailed(f"not a JSON pointer: {pointer!r}")
-    return [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
+    return pointer_keys(pointer)
 
 
 def _read(document: JsonValue, path: list[str]) -> JsonValue:

@@ -287,7 +287,7 @@ def test_a_unit_that_moves_between_two_quotas_is_no_rise_of_the_one_above() -> N
 
 
 def test_names_of_quotas_that_do_not_exist_are_forgotten() -> None:
-    """Whoever may edit a unit that runs can name as many as he likes."""
+    """Whoever may edit a running unit can name any number of them."""
     teams = running_team()
     charge = next(iter(teams.engine.usage.charges.values()))
     for number in range(9):
