@@ -94,7 +94,7 @@ from queue_insight.page.static_files import elsewhere, read_files, static_routes
 from queue_insight.page.unit_view import UnitPage, check_namespace, show_unit
 from queue_insight.page.visitors import LocalVisitors, Visitor, Visitors
 from queue_scheduler.debug_api.hiding import hide
-from queue_scheduler.debug_api.parameters import DEFAULT_PAGE, At, Limit, Name, Offset
+from queue_scheduler.debug_api.parameters import DEFAULT_PAGE, At, Limit, Name, Offset, QuotaPath
 from queue_scheduler.debug_api.snapshots import UnitFacts
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.engine.engine import Engine
@@ -501,7 +501,7 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTu
     def changes(visitor: Asking, namespace: Name, name: Name) -> ExplainView:
         return pages.changes(visitor, namespace, name)
 
-    def quota(visitor: Asking, name: Name, at: At = None) -> QuotaPage:
+    def quota(visitor: Asking, name: QuotaPath, at: At = None) -> QuotaPage:
         return pages.quota(visitor, name, at)
 
     def table(visitor: Asking, name: Name, query: Matching, at: At = None) -> Response:
@@ -518,7 +518,7 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTu
         "/page/queues/{name}": (queue, QueueContent),
         "/page/units/{namespace}/{name}": (unit, UnitPage),
         "/page/units/{namespace}/{name}/changes": (changes, ExplainView),
-        "/page/quotas/{name}": (quota, QuotaPage),
+        "/page/quotas/{name:path}": (quota, QuotaPage),
     }
     for path, (answer, view) in answers.items():
         _add_route(

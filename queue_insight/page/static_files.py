@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import mimetypes
+import re
 from collections.abc import Awaitable, Iterator
 from http import HTTPStatus
 from importlib.resources import files
@@ -38,6 +39,10 @@ VIEWS: Final = (
     "/report",
 )
 """Paths of views: the window reads its own path."""
+
+OF_QUOTA: Final = re.compile(rb"/quotas/[^/]+(/over-time)?")
+"""The path of a quota's views as it was sent: its name may have encoded slashes, which routes find
+decoded, and take for other paths."""
 
 NO_VIEWS: Final = ("/page/", "/assets/")
 """Prefixes of paths that are never views: what is missing there is answered with JSON."""
@@ -108,12 +113,15 @@ def static_routes(found: dict[str, StaticFile]) -> list[Route]:
 def elsewhere(found: dict[str, StaticFile]) -> ASGIApp:
     """Return what answers paths that no route has: 404, for a browser with the window.
 
-    The window says that it has no such view, and leads back.
+    The window says that it has no such view, and leads back. A view of a quota whose name has
+    slashes comes here as well.
     """
 
     def answer_missing(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         is_view = scope["method"] in {"GET", "HEAD"} and not scope["path"].startswith(NO_VIEWS)
         page = found[INDEX]
+        if is_view and OF_QUOTA.fullmatch(scope.get("raw_path") or b""):
+            return _answer(Request(scope), page)(scope, receive, send)
         answer = (
             Response(page.content, NOT_FOUND, {"Cache-Control": page.cache}, page.media_type)
             if is_view

@@ -16,6 +16,8 @@ MAX_OFFSET: Final = 10_000_000
 """A hundred times the units that the scheduler is measured with; what counts them has an end."""
 
 Name = Annotated[str, Path(max_length=SUBDOMAIN_LENGTH)]
+QuotaPath = Annotated[str, Path(max_length=QUOTA_LENGTH)]
+"""The name of a quota in a path, where it may have slashes: `root/team`, `namespace/name`."""
 QuotaName = Annotated[
     str, Query(max_length=QUOTA_LENGTH, description="only of this quota; of all by default")
 ]

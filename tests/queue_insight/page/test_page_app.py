@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from fractions import Fraction
 
 import httpx
 import pytest
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from tests.queue_insight.page.page_kit import PATIENCE_SECONDS, PageWorld, served_page
+from queue_scheduler.plugins.elastic_quota_tree import ElasticQuotaTreePlugin
+from shared_api.testing.object_builders import tree_node
+from shared_api.testing.virtual_clock import VirtualClock
+from tests.queue_insight.page.page_kit import PATIENCE_SECONDS, PageWorld, browser, served_page
+from tests.queue_scheduler.quota_source_kit import SourceEngine, cpus, tree
 from tests.queue_scheduler.shell_kit import ShellKit
 
 ANSWERS = (
@@ -48,6 +53,16 @@ def test_every_route_answers(client: httpx.Client, path: str) -> None:
     assert answer.headers["cache-control"] == "no-store"
     head = client.head(path)
     assert (head.status_code, head.content) == (200, b"")
+
+
+def test_a_quota_whose_name_has_slashes_has_a_view() -> None:
+    source = SourceEngine(ElasticQuotaTreePlugin(Fraction(1)))
+    source.apply(tree(tree_node("team", tree_node("a", **cpus(2)), **cpus(4))))
+    world = PageWorld(SharedEngine(source.engine, lambda _: None), VirtualClock())
+    with browser(world) as client:
+        got = client.get("/page/quotas/root%2Fteam%2Fa").json()
+        assert (got["quota"]["name"], got["quota"]["max"]) == ("root/team/a", {"cpu": "2"})
+        assert client.get("/page/quotas/root%2Fteam%2Fb").status_code == 404
 
 
 def test_the_overview_lists_queues_and_quotas(client: httpx.Client) -> None:

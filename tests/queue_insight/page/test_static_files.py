@@ -67,7 +67,20 @@ def test_a_file_is_asked_for_again_unless_it_says_otherwise() -> None:
     assert StaticFile(b"", "text/plain", '""').cache == "no-cache"
 
 
-@pytest.mark.parametrize("path", ["/nowhere", "/queues", "/queues/a/b", "/over/there?at=x"])
+@pytest.mark.parametrize(
+    "path", ["/quotas/a", "/quotas/root%2Fa", "/quotas/root%2Fa%2fb/over-time"]
+)
+def test_a_quota_whose_name_has_slashes_has_its_views(client: httpx.Client, path: str) -> None:
+    answer = client.get(path)
+    assert (answer.status_code, answer.content) == (200, FILES["index.html"].content)
+    known = {"if-none-match": answer.headers["etag"]}
+    assert client.get(path, headers=known).status_code == 304
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/nowhere", "/queues", "/queues/a/b", "/quotas/a/b", "/quotas/", "/over/there?at=x"],
+)
 def test_an_unknown_address_is_the_window_and_not_found(client: httpx.Client, path: str) -> None:
     answer = client.get(path)
     assert (answer.status_code, answer.content) == (404, FILES["index.html"].content)
