@@ -14,7 +14,8 @@ Read in this order:
    what is left of one that is gone.
 4. ``api_routes``: what the API server is asked with the token of a visitor, by ``visitor_client``:
    ``unit_pods``, ``unit_events``, ``unit_manifests`` of the objects that ``unit_objects`` names;
-   ``api_answers``: how these are decoded.
+   ``manifests``, also of the objects that ``stated_objects`` names; ``api_answers``: how these are
+   decoded.
 5. ``static_files``: the files of the window, in ``static/``; ``page_metrics``: what is counted.
 6. ``page_server``: the port; ``tls_acceptor``: bounds TLS handshakes; ``bounded_connection``: the
    connections after them; ``networks``: whose addresses stand for many visitors;

@@ -16,6 +16,7 @@
 | /page/units/{namespace}/{name}/changes | what would start it now |
 | /page/units/{namespace}/{name}/pods, events, manifests/... | what the API server knows of it |
 | /page/quotas/{name} | a quota |
+| /page/manifests/{of}/{name} | what the API server has of a queue, a quota or its QuotaPolicy |
 | /page/names | what the form of what-if questions offers |
 | /page/over-time | what the whole, a queue or a quota had over time |
 | /page/report, /page/report.csv | who used how much over a time |
@@ -90,6 +91,11 @@ from queue_insight.page.report import (
 from queue_insight.page.sessions import Sessions
 from queue_insight.page.shared_answers import SharedAnswers, T
 from queue_insight.page.sources import EngineAtTime, PageSources
+from queue_insight.page.stated_objects import (
+    find_policy_object,
+    find_queue_object,
+    find_quota_object,
+)
 from queue_insight.page.static_files import elsewhere, read_files, static_routes
 from queue_insight.page.unit_view import UnitPage, check_namespace, show_unit
 from queue_insight.page.visitors import LocalVisitors, Visitor, Visitors
@@ -259,6 +265,7 @@ class Pages:
                 raise NoStateError(f"queue {name!r} has just changed; ask again")
             page, total, others = select(units, query, visitor)
             rate = None if current is None else self._sources.admissions_per_hour(name)
+            stated = source.shared.ask(find_queue_object, name)
             return QueueContent(
                 leader=source.is_leader,
                 state_at=rfc3339(source.state_at),
@@ -269,6 +276,7 @@ class Pages:
                 units=show_units(page, self._start_of(at)),
                 others=others,
                 accounts=known.fair_accounts.get(name),
+                stated_in=None if stated is None else stated.view(),
             )
 
         return self._encode(visitor, current, (name, query), build)
@@ -336,7 +344,15 @@ class Pages:
     def quota(self, visitor: Visitor, name: str, at: At) -> QuotaPage:
         """One quota."""
         budgets = None if at is not None else self._foreseen_budgets(name)
-        return show_quota(self.states.at(at), name, visitor, budgets)
+        shown = show_quota(self.states.at(at), name, visitor, budgets)
+        shared = self._sources.at(at).shared
+        stated = shared.ask(find_quota_object, name)
+        policy = shared.ask(find_policy_object, name) if visitor.reads_all else None
+        objects = {
+            "stated_in": None if stated is None else stated.view(),
+            "policy": None if policy is None else policy.view(),
+        }
+        return shown.model_copy(update=objects)
 
     def _foreseen_budgets(self, quota: str) -> EveryBudgetForecast | None:
         try:

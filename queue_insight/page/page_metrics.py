@@ -29,6 +29,7 @@ _ANSWERS: Final = {
     "report": "report",
     "report.csv": "table",
     "names": "names",
+    "manifests": "manifest",
 }
 _WINDOW: Final = frozenset(
     {"", "jobs", "queues", "units", "quotas", "over-time", "report", "what-if", "login"}

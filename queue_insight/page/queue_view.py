@@ -9,6 +9,7 @@ from typing import Annotated, Final, NamedTuple
 from queue_insight.debug_api.forecast_routes import Start
 from queue_insight.page.overview import QueueRow
 from queue_insight.page.sources import EngineAtTime
+from queue_insight.page.stated_objects import ObjectName
 from queue_insight.page.visitors import Visitor
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.debug_api import views
@@ -40,6 +41,7 @@ class QueueContent(View):
     `total` counts the units that the visitor may read and the filter lets through, `others` all
     units of the queue that it may not read: whatever the filter is, it tells nothing about these.
     `accounts`: who has used how much of a queue with the policy Fair, null with another policy.
+    `stated_in` is its object.
     """
 
     leader: bool
@@ -51,6 +53,7 @@ class QueueContent(View):
     units: Annotated[list[UnitRow], OfUnit(counted="others")]
     others: int = 0
     accounts: FairAccountsView | None = None
+    stated_in: ObjectName | None = None
 
 
 class UnqueuedContent(View):

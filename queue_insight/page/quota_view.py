@@ -13,6 +13,7 @@ from queue_insight.debug_api.budget_forecasts import (
 )
 from queue_insight.page.hidden_sums import QuotaNode, show_trees
 from queue_insight.page.known_state import KnownState
+from queue_insight.page.stated_objects import ObjectName
 from queue_insight.page.visitors import Visitor
 from queue_scheduler.debug_api.limit_views import UserLimitView, namespaces_of, view_user_limit
 from shared_api.debug_api.views import View
@@ -29,6 +30,9 @@ class QuotaPage(View):
     `MAX_USER_LIMITS` of those that the visitor may read. `other_user_limits` counts the others.
     `budgets`: when its budgets are spent, by the last forecast, for now alone; none before the
     first one. `other_budgets` counts those that the visitor may not see.
+    `stated_in` is the object that the quota is stated in, null: a plugin's own. `policy` is the
+    QuotaPolicy that counts for it; null: none does, or the visitor may not read all units, since a
+    policy names users.
     """
 
     leader: bool
@@ -41,6 +45,8 @@ class QuotaPage(View):
     budgets: list[BudgetForecastView]
     other_budgets: int
     horizon_seconds: float
+    stated_in: ObjectName | None = None
+    policy: ObjectName | None = None
 
 
 def show_quota(

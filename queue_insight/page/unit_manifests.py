@@ -6,45 +6,32 @@ Nothing else is read by this way, whatever a unit's fields say: these are what i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-
+from queue_insight.page.manifests import read_manifest
 from queue_insight.page.unit_objects import UnitObjects
 from queue_insight.page.visitor_client import (
     VisitorClient,
-    in_words,
     is_segment,
     not_there,
     segment,
 )
 from shared_api.client.discovery import served_kinds
-from shared_api.client.errors import ApiFailure, MalformedAnswer
 from shared_api.client.resource_types import PODS, QUEUE_UNITS
-from shared_api.debug_api.views import View
-from shared_api.text_decoding import TextError, check_depth
 
 _VERSION: Final = re.compile(r"v[0-9][a-z0-9]*")
 _PLURAL: Final = re.compile(r"[a-z][a-z0-9-]*")
 _KIND: Final = re.compile(r"[A-Za-z0-9]{1,63}")
 
 
-class ManifestView(View):
-    """An object without its managed fields; null: `problem` says why there is none."""
-
-    manifest: dict[str, Any] | None
-    problem: str = ""
-
-
 def read_unit(client: VisitorClient, unit: UnitObjects) -> bytes:
     """Return a unit as `ManifestView`, as JSON."""
-    return _read_manifest(lambda: client.get_raw(_unit_path(unit)))
+    return read_manifest(lambda: client.get_raw(_unit_path(unit)))
 
 
 def read_job(client: VisitorClient, unit: UnitObjects) -> bytes:
     """Return the job of a unit as `ManifestView`, as JSON."""
-    return _read_manifest(lambda: client.get_raw(_job_path(client, unit)))
+    return read_manifest(lambda: client.get_raw(_job_path(client, unit)))
 
 
 def _unit_path(unit: UnitObjects) -> str:
@@ -71,28 +58,3 @@ def _job_path(client: VisitorClient, unit: UnitObjects) -> str:
             root = f"/apis/{group}/{version}/namespaces/{segment(unit.namespace)}"
             return f"{root}/{kind.plural}/{segment(job.name)}"
     raise not_there(f"the API server has no kind {job.kind} of {group}/{version}")
-
-
-_parts: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-"""Takes apart one level of an object: all else is passed on as it came."""
-
-
-def _read_manifest(read: Callable[[], bytes]) -> bytes:
-    try:
-        shown, problem = _without_managed_fields(read()), ""
-    except ApiFailure as failure:
-        shown, problem = None, in_words(failure)
-    return msgspec.json.encode({"manifest": shown, "problem": problem})
-
-
-def _without_managed_fields(body: bytes) -> dict[str, msgspec.Raw]:
-    """Return an object, whose parts are not decoded: it may have megabytes."""
-    try:
-        check_depth(body.decode())
-        found = _parts.decode(body)
-        metadata = _parts.decode(found["metadata"])
-    except (msgspec.DecodeError, TextError, KeyError, ValueError, RecursionError) as error:
-        raise MalformedAnswer(f"an object cannot be read: {error}") from error
-    metadata.pop("managedFields", None)
-    found["metadata"] = msgspec.Raw(msgspec.json.encode(metadata))
-    return found

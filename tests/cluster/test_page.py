@@ -160,6 +160,32 @@ def test_what_the_api_server_knows_is_read_with_the_rights_of_the_visitor(
         assert (shown["name"], shown["node"], shown["phase"]) == ("read-0", "n1", "Pending")
 
 
+def test_queues_and_quotas_are_read_with_the_rights_of_the_visitor(
+    world: QueueWorld, url: str
+) -> None:
+    kubectl, who = world.plane.kubectl, "--serviceaccount=default:curious"
+    kubectl("create", "serviceaccount", "curious")
+    stated = {"queue": "queues.scheduling.x-k8s.io",
+              "quota": "elasticquotas.scheduling.sigs.k8s.io"}  # fmt: skip
+    with logged_in(url, token_of(world, "curious")) as client:
+
+        def read(of: str) -> dict[str, Any]:
+            found: dict[str, Any] = client.get(f"/page/manifests/{of}/team").json()
+            return found
+
+        for of, resource in stated.items():
+            assert resource in read(of)["problem"], of
+            assert "curious" in read(of)["problem"], of
+        kubectl("create", "clusterrole", "may-get", "--verb=get",
+                f"--resource={','.join(stated.values())}")  # fmt: skip
+        kubectl("create", "clusterrolebinding", "may-get", "--clusterrole=may-get", who)
+        until(lambda: not any(read(of)["problem"] for of in stated))
+        shown = [read(of)["manifest"] for of in stated]
+        want = [("Queue", "team"), ("ElasticQuota", "team")]
+        assert [(each["kind"], each["metadata"]["name"]) for each in shown] == want
+        assert all("managedFields" not in each["metadata"] for each in shown)
+
+
 def test_who_may_ask_the_debug_api_what_if_may_ask_here(world: QueueWorld, url: str) -> None:
     rule = {"nonResourceURLs": ["/debug/what-if"], "verbs": ["create"]}
     asks = [role("asks", rule), binding("asks", "system:serviceaccount:default:asker")]

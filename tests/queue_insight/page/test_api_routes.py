@@ -11,17 +11,19 @@ import pytest
 
 from queue_insight.page.api_routes import LIMITS
 from queue_scheduler.engine.engine import Engine
-from shared_api.client.resource_types import PODS
+from shared_api.client.resource_types import PODS, QUOTA_POLICIES
 from shared_api.client.transport import Request, Response
 from shared_api.fake_api_server.faults import Match
 from shared_api.testing.object_builders import job_body, pod_body, queue_unit_body
-from tests.queue_insight.page.page_kit import TENANT, Browser, LoginWorld, browser
+from tests.queue_insight.page.page_kit import ROOT, TENANT, Browser, LoginWorld, browser
 from tests.queue_insight.page.visitor_kit import PlayedApi
-from tests.queue_scheduler.shell_kit import ShellKit
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, ShellKit
+from tests.simulation.limit_actions import policy_body
 from tests.waiting import until
 
 UNIT: Final = "/page/units/default/a"
 ROUTES: Final = ("pods", "events", "manifests/unit", "manifests/job")
+STATED: Final = ("queue", "quota", "policy")
 
 
 class AskedApi:
@@ -146,6 +148,85 @@ def test_a_token_that_is_refused_does_not_end_the_page(
     assert world.api.asked
 
 
+# --- what queues and quotas are stated in --------------------------------------------------------
+
+
+@pytest.fixture
+def root(kit: ShellKit, world: ApiWorld) -> Iterator[Browser]:
+    """Somebody who may read all, in a cluster where `team` has a policy."""
+    limits = [{"users": ["eve"], "running": 4}]
+    kit.direct.create(policy_body("of-team", {"quotas": ["team"], "userLimits": limits}))
+    policy = kit.client.get(QUOTA_POLICIES, QUEUE_NAMESPACE, "of-team")
+    kit.shared.apply(Engine.on_quota_policy, policy)
+    with browser(world, ROOT) as client:
+        yield client
+
+
+def test_queues_quotas_and_policies_are_read(world: ApiWorld, root: Browser) -> None:
+    manifests = [root.get(f"/page/manifests/{of}/team").json()["manifest"] for of in STATED]
+    named = [(each["kind"], each["metadata"]["name"]) for each in manifests]
+    assert named == [("Queue", "team"), ("ElasticQuota", "team"), ("QuotaPolicy", "of-team")]
+    assert all("managedFields" not in each["metadata"] for each in manifests)
+    tokens = {dict(each.headers)["Authorization"] for each in world.api.asked}
+    assert (tokens, len(world.api.asked)) == ({f"Bearer {ROOT}"}, 3)
+
+
+def test_the_views_name_what_can_be_read(root: Browser) -> None:
+    queue = root.get("/page/queues/team").json()["statedIn"]
+    assert (queue["kind"], queue["namespace"], queue["name"]) == ("Queue", "koord-queue", "team")
+    quota = root.get("/page/quotas/team").json()
+    names = [(quota[each]["kind"], quota[each]["name"]) for each in ("statedIn", "policy")]
+    assert names == [("ElasticQuota", "team"), ("QuotaPolicy", "of-team")]
+
+
+def test_a_tenant_reads_no_policy_and_learns_of_none(
+    world: ApiWorld, root: Browser, ann: Browser
+) -> None:
+    del root
+    assert ann.get("/page/quotas/team").json()["policy"] is None
+    refused = [ann.get(f"/page/manifests/policy/{name}") for name in ("team", "none")]
+    words = "you may not list the units of all namespaces, and a QuotaPolicy names users"
+    assert {(each.status_code, each.json()["detail"]) for each in refused} == {(403, words)}
+    assert world.api.asked == []
+    answer = ann.get("/page/manifests/queue/team").json()
+    assert answer["manifest"]["metadata"]["name"] == "team"
+    assert {dict(each.headers)["Authorization"] for each in world.api.asked} == {f"Bearer {TENANT}"}
+
+
+def test_a_refusal_of_the_api_server_is_said(kit: ShellKit, world: ApiWorld, ann: Browser) -> None:
+    kit.server.faults.fail(403, match=Match(plural="elasticquotas"), times=1)
+    answer = ann.get("/page/manifests/quota/team")
+    assert (answer.status_code, answer.json()["manifest"]) == (200, None)
+    assert "does not let you read this" in answer.json()["problem"]
+    assert world.api.asked
+
+
+@pytest.mark.parametrize("of", STATED)
+@pytest.mark.parametrize("name", ["none", "%2e%2e", "a%2f..%2fb", "root/a", "a%3fx", "a%00"])
+def test_nothing_is_asked_about_what_is_unknown(
+    world: ApiWorld, root: Browser, of: str, name: str
+) -> None:
+    assert root.get(f"/page/manifests/{of}/{name}").status_code == 404
+    assert world.api.asked == []
+
+
+def test_no_other_object_is_read_by_its_name(world: ApiWorld, root: Browser) -> None:
+    assert root.get("/page/manifests/secrets/team").status_code == 422
+    assert root.get("/page/manifests/queue/team?at=2026-01-01T00:00:00Z").status_code == 422
+    assert root.get(f"/page/manifests/quota/{'a' * 1025}").status_code == 422
+    assert world.api.asked == []
+
+
+def test_without_a_login_no_object_of_a_queue_is_asked_for(world: ApiWorld) -> None:
+    with browser(world) as client:
+        assert client.get("/page/manifests/queue/team").status_code == 401
+    world.login = None
+    with browser(world) as client:
+        assert client.get("/page/manifests/queue/team").status_code == 404
+        assert client.get("/page/quotas/team").json()["statedIn"]["kind"] == "ElasticQuota"
+    assert world.api.asked == []
+
+
 class SlowApi(PlayedApi):
     """Answers when the test lets it.
 
@@ -171,7 +252,8 @@ def test_a_slow_api_server_holds_up_nothing_else(world: ApiWorld) -> None:
     assert world.login is not None
     world.login = world.login._replace(transport=slow)
     with browser(world, TENANT) as client, ThreadPoolExecutor(6) as threads:
-        flood = [threads.submit(client.get, f"{UNIT}/manifests/unit") for _ in range(6)]
+        paths = [f"{UNIT}/manifests/unit", "/page/manifests/queue/team"] * 3
+        flood = [threads.submit(client.get, path) for path in paths]
         until(lambda: slow.most == LIMITS.own_places)
         assert client.get(UNIT).status_code == 200
         assert slow.most == LIMITS.own_places

@@ -62,6 +62,7 @@ def test_a_quota_whose_name_has_slashes_has_a_view() -> None:
     with browser(world) as client:
         got = client.get("/page/quotas/root%2Fteam%2Fa").json()
         assert (got["quota"]["name"], got["quota"]["max"]) == ("root/team/a", {"cpu": "2"})
+        assert got["statedIn"]["kind"] == "ElasticQuotaTree"
         assert client.get("/page/quotas/root%2Fteam%2Fb").status_code == 404
 
 

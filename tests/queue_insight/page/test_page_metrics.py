@@ -61,6 +61,7 @@ def becomes(world: LoginWorld, name: str, want: float, **labels: str) -> None:
         ("/page/units/a/b/manifests/job", "unit-objects"),
         ("/page/units/a/b/c", "other"),
         ("/page/quotas/x", "quota"),
+        ("/page/manifests/queue/x", "manifest"),
         ("/page/what-if", "what-if"),
         ("/page/events", "events"),
         ("/page/secret", "other"),

@@ -9,9 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from queue_insight.page.unit_manifests import read_job, read_unit
-from shared_api.client.errors import AnswerTooLarge
 from shared_api.objects.queue_unit import ConsumerReference
-from tests.queue_insight.page.visitor_kit import DISCOVERY, JOB, JOBS, Answer, PlayedApi, unit
+from tests.queue_insight.page.visitor_kit import DISCOVERY, JOB, JOBS, PlayedApi, unit
 
 UNIT_PATH = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/queueunits/train-unit"
 JOB_PATH = "/apis/batch/v1/namespaces/default/jobs/train"
@@ -28,33 +27,6 @@ def test_a_unit_is_shown_without_its_managed_fields() -> None:
     want = {"metadata": {"name": "a"}, "spec": {"x": [1, "ü"]}}
     assert read(read_unit(api.client(), unit())) == {"manifest": want, "problem": ""}
     assert api.paths == [UNIT_PATH]
-
-
-def test_a_large_unit_is_passed_on_whole() -> None:
-    spec = {"podSet": [{"name": f"p{n}", "text": "<script>" * 20} for n in range(9_000)]}
-    api = PlayedApi({UNIT_PATH: {"metadata": {"name": "a"}, "spec": spec}})
-    assert read(read_unit(api.client(), unit()))["manifest"]["spec"] == spec
-
-
-@pytest.mark.parametrize(
-    ("answer", "want"),
-    [
-        pytest.param(b"[" * 100_000, "cannot be read", id="deeper than a stack"),
-        pytest.param(
-            b'{"metadata": {}, "spec": ' + b'{"a":' * 70 + b"1" + b"}" * 71,
-            "cannot be read",
-            id="nested deep",
-        ),
-        pytest.param(b"<html>", "cannot be read", id="a proxy's page"),
-        pytest.param(b'{"spec": {}}', "cannot be read", id="without metadata"),
-        pytest.param(b'"\xff"', "cannot be read", id="no UTF-8"),
-        pytest.param(AnswerTooLarge("", sent=True), "more than 4 MiB", id="too large"),
-    ],
-)
-def test_what_cannot_be_shown_is_said(answer: Answer, want: str) -> None:
-    got = read(read_unit(PlayedApi({UNIT_PATH: answer}).client(), unit()))
-    assert got["manifest"] is None
-    assert want in got["problem"]
 
 
 def test_the_path_of_a_job_is_found_by_its_kind() -> None:

@@ -5,7 +5,7 @@
 //   api         questions to the server; live: news of what has changed; keys: of the keyboard
 //   overview, jobs, queue, unit, quota, over_time, report, what_if, login: the views, one each
 //   gone_unit, unit_changes, unit_objects, unit_timeline: parts of the view of a unit
-//   on_demand   parts that are asked for when they are opened
+//   on_demand   parts that are asked for when they are opened; manifest: those that are YAML
 //   parts       small pieces of several views; table: the long list; quota_bars, chart,
 //               forecast_chart: pictures
 //   format, yaml, kubectl: values as text (pure); html: the templates

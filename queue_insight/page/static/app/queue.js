@@ -1,6 +1,7 @@
 // One queue: its line, filtered and sorted by the server; and the units that are in none.
 import { clockTime, perHour, secondsBetween, shortReason, showAmounts, span } from "./format.js";
 import { html, useEffect, useState } from "./html.js";
+import { InTheCluster, StatedIn } from "./manifest.js";
 import { overTimeOf } from "./over_time.js";
 import { AdmittedLink, Badge, Empty, Facts, Loading, Others, Problem } from "./parts.js";
 import { Link, pathTo, place, setQuery } from "./router.js";
@@ -64,7 +65,10 @@ export function Queue({ name }) {
       path=${path}
       concerns=${(latest) => latest.queues.includes(name)}
       head=${(first) => html`<${Head} queue=${first.queue} />`}
-      tail=${(first) => html`<${Accounts} accounts=${first.accounts} />`}
+      tail=${(first) => html`
+        <${Accounts} accounts=${first.accounts} />
+        <${Objects} name=${name} object=${first.statedIn} />
+      `}
       hasTable=${true}
       first="position"
       columnsOf=${columnsAt}
@@ -122,6 +126,12 @@ function Units({ path, concerns, head, tail, hasTable, first: order, columnsOf, 
       : !error && html`<${Loading} />`}
     ${first && tail(first)}
   `;
+}
+
+/** The object that it is stated in. */
+function Objects({ name, object }) {
+  if (!object || place.value.query.get("at")) return null;
+  return html`<${InTheCluster}><${StatedIn} of="queue" name=${name} object=${object} /><//>`;
 }
 
 /** How much of their shares the accounts of a queue with the policy Fair have used. */

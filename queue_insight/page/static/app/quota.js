@@ -2,6 +2,7 @@
 import { session, useAnswer } from "./api.js";
 import { clockTime, count, showAmount, span } from "./format.js";
 import { html } from "./html.js";
+import { InTheCluster, StatedIn } from "./manifest.js";
 import { LastDayOfQuota, overTimeOf } from "./over_time.js";
 import { Answered, Empty } from "./parts.js";
 import { BarLegend, QuotaTree, numbersOf, resourcesOf } from "./quota_bars.js";
@@ -48,7 +49,17 @@ function Shown({ name, answer }) {
       : html`<${Empty}>It limits nothing: it has neither a min nor a max.<//>`}
     <${Budgets} rows=${answer.budgets} others=${answer.otherBudgets} horizon=${answer.horizonSeconds} />
     <${UserLimits} rows=${answer.userLimits} others=${answer.otherUserLimits} />
+    ${!place.value.query.get("at") && html`<${Objects} name=${name} answer=${answer} />`}
   `;
+}
+
+/** The objects that it and its settings are stated in. */
+function Objects({ name, answer: { statedIn, policy } }) {
+  if (!statedIn && !policy) return null;
+  return html`<${InTheCluster}>
+    ${statedIn && html`<${StatedIn} of="quota" name=${name} object=${statedIn} />`}
+    ${policy && html`<${StatedIn} of="policy" name=${name} object=${policy} />`}
+  <//>`;
 }
 
 /** What is left of the budgets here, and when nothing will be. */

@@ -2,27 +2,17 @@
 import { session } from "./api.js";
 import { clockTime, count, secondsBetween, span } from "./format.js";
 import { html } from "./html.js";
-import { describeCommand, eventsCommand, podsCommand, yamlCommand } from "./kubectl.js";
+import { describeCommand, eventsCommand, podsCommand } from "./kubectl.js";
+import { InTheCluster, Manifest } from "./manifest.js";
 import { OnDemand } from "./on_demand.js";
-import { Badge, Empty, Snippet } from "./parts.js";
-import { toYaml } from "./yaml.js";
-
-/** Characters of a manifest that are shown: a browser takes seconds to lay out more. */
-const MOST_YAML = 300_000;
+import { Badge, Empty } from "./parts.js";
 
 const UNIT_KIND = { apiVersion: "scheduling.x-k8s.io/v1alpha1", kind: "QueueUnit" };
 
 export function UnitObjects({ unit, pods, podCount, path, stateAt }) {
   const { namespace, name, job, uid } = unit;
   const names = pods.map((each) => each.name);
-  const yamlOf = { ...UNIT_KIND, name };
-  return html`<section aria-labelledby="objects">
-    <h2 id="objects">In the cluster</h2>
-    <p class="hint">
-      ${session.value?.login
-        ? "Read from the API server with your own token and rights when you open a part. Nothing is kept."
-        : "Without a login the page does not ask the API server: copy the commands."}
-    </p>
+  return html`<${InTheCluster}>
     <${OnDemand}
       title=${`Pods (${podCount} now)`}
       path=${`${path}/pods`}
@@ -41,20 +31,20 @@ export function UnitObjects({ unit, pods, podCount, path, stateAt }) {
         ...(names.length ? [["events of pods as kubectl", describeCommand(namespace, names)]] : []),
       ]}
     />
-    <${OnDemand}
+    <${Manifest}
       title="YAML of the unit"
+      what="unit"
       path=${`${path}/manifests/unit`}
-      show=${(answer) => html`<${Manifest} label="YAML of the unit" manifest=${answer.manifest} />`}
-      commands=${[["unit as kubectl", yamlCommand(namespace, yamlOf)]]}
+      object=${{ ...UNIT_KIND, namespace, name }}
     />
     ${job?.kind &&
-    html`<${OnDemand}
+    html`<${Manifest}
       title="YAML of its job"
+      what="job"
       path=${`${path}/manifests/job`}
-      show=${(answer) => html`<${Manifest} label="YAML of the job" manifest=${answer.manifest} />`}
-      commands=${[["job as kubectl", yamlCommand(namespace, job)]]}
+      object=${{ ...job, namespace }}
     />`}
-  </section>`;
+  <//>`;
 }
 
 const TONES = { Running: "good", Succeeded: "good", Failed: "bad", Pending: "warn" };
@@ -135,14 +125,4 @@ function EventRow({ event }) {
     <td class="line">${event.about}</td>
     <td class="text line">${event.message}</td>
   </tr>`;
-}
-
-function Manifest({ label, manifest }) {
-  if (!manifest) return null;
-  const text = toYaml(manifest);
-  if (text.length <= MOST_YAML) return html`<${Snippet} text=${text} label=${label} />`;
-  return html`
-    <p class="hint">It is long: this is its beginning. The command shows all of it.</p>
-    <${Snippet} text=${text.slice(0, MOST_YAML)} label=${`the beginning of the ${label}`} />
-  `;
 }
