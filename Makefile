@@ -190,7 +190,7 @@ demo: $(PROGRAMS_STAMP) ## run the queue on a real trace (CLUSTER=local or curre
 	@CLUSTER="$(CLUSTER)" DEMO="$(DEMO)" exec $(PY) -m tests.demo
 
 .PHONY: pictures
-pictures: $(STAMP) ## take the pictures of README.md anew, of a running demo (needs Chromium; five minutes)
+pictures: $(STAMP) ## take the pictures of README.md anew, of a running demo (needs Chromium; seven minutes)
 	@$(PY) -m tests.demo.pictures
 
 .PHONY: sim

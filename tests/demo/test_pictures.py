@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 
-from tests.demo.load_plan import REAL_GPUS, RUN_SECONDS, build_plan
+from tests.demo.load_plan import GPU, REAL_GPUS, RUN_SECONDS, build_plan
 from tests.demo.make_slice import SLICE, read_rows
-from tests.demo.pictures import LEAST_FUTURES, LEAST_RUNS, SWEEP_JOBS, choose_unit, sweep
+from tests.demo.pictures import (
+    LEAST_FUTURES,
+    LEAST_RUNS,
+    SWEEP_JOBS,
+    borrowers,
+    choose_unit,
+    sweep,
+)
 
 EARLY, MIDDLE, LATE = (f"2026-11-29T10:00:{second}Z" for second in ("00", "30", "50"))
 GOOD = {
@@ -20,6 +27,8 @@ GOOD = {
     "startP10": EARLY,
     "startP50": MIDDLE,
     "startP90": LATE,
+    "computedAt": EARLY,
+    "ageSeconds": 15.0,
 }
 
 
@@ -43,7 +52,7 @@ def test_the_sweep_is_alike_and_of_a_tenant_that_may_borrow() -> None:
         pytest.param({"outlook": "notKnownYet", "startP10": None}, id="no times"),
         pytest.param({"similarRuns": LEAST_RUNS - 1}, id="too few runs"),
         pytest.param({"sample": LEAST_FUTURES - 1}, id="a forecast that was cut short"),
-        pytest.param({"startP10": LATE}, id="times that do not differ"),
+        pytest.param({"ageSeconds": 25.0}, id="it may have started"),
         pytest.param({"startP90": None}, id="beyond the horizon"),
     ],
 )
@@ -58,3 +67,11 @@ def test_a_unit_that_starts_early_but_not_first_is_shown() -> None:
     found = choose_unit(units)
     assert found is not None
     assert found["name"] == "b"
+
+
+def test_who_uses_more_than_it_is_guaranteed_borrows() -> None:
+    def quota(name: str, used: str, least: str) -> dict[str, Any]:
+        return {"name": name, "used": {GPU: used, "cpu": "900"}, "min": {GPU: least, "cpu": "1"}}
+
+    none: dict[str, Any] = {"name": "none", "used": {}, "min": {}}
+    assert borrowers([quota("a", "10", "9"), quota("b", "4", "4"), none]) == ["a"]
