@@ -93,3 +93,17 @@ def test_paths_of_names_from_the_cluster_are_encoded(modules: Window) -> None:
     assert got == "/queues/a%2F..%2Fb%3Fc%23d"
     assert call(modules, "router", "segmentsOf", got) == ["queues", "a/../b?c#d"]
     assert call(modules, "router", "segmentsOf", "/%zz") is None
+
+
+def test_a_number_that_none_follows_holds_for_its_step(modules: Window) -> None:
+    lines = [
+        {"label": "p50", "values": [None, 4, 6, None, None], "points": True},
+        {"label": "p90", "values": [None, 5, 7, None, 9]},
+    ]
+    held = call(modules, "over_time", "heldToTheEnd", [60, 120, 180, 240, 300], lines)
+    assert held["times"] == [60, 120, 180, 239.999, 240, 300]
+    assert [each["values"] for each in held["lines"]] == [
+        [None, 4, 6, 6, None, None],
+        [None, 5, 7, 7, None, 9],
+    ]
+    assert held["again"] == [False, False, False, True, False, False]

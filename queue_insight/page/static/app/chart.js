@@ -22,11 +22,12 @@ export const OF_BYTES = Array.from({ length: 62 }, (_, power) => 2 ** power);
  * A chart of lines.
  *
  * `times` are seconds since the epoch, `lines` are {label, values, color, dash, points} with a
- * custom property's name as the color; `points`: each value has a point, since it may stand alone.
+ * custom property's name as the color; `points`: each value has a point, since it may stand alone,
+ * but not where `again` says that it is the one before.
  * `show` returns a number as text, `marks` are the distances that marks of the axis may have,
  * `height` is in pixels, without the legend.
  */
-export function Chart({ label, show, marks, times, lines, height = HEIGHT }) {
+export function Chart({ label, show, marks, times, lines, again, height = HEIGHT }) {
   const box = useRef(null);
   const plot = useRef(null);
   useEffect(() => {
@@ -34,7 +35,7 @@ export function Chart({ label, show, marks, times, lines, height = HEIGHT }) {
     const draw = () => {
       plot.current?.destroy();
       plot.current = new uPlot(
-        optionsOf({ width: box.current.clientWidth, height }, { times, lines, show, marks }),
+        optionsOf({ width: box.current.clientWidth, height }, { times, lines, again, show, marks }),
         [times, ...lines.map((line) => line.values)],
         box.current,
       );
@@ -54,11 +55,12 @@ export function Chart({ label, show, marks, times, lines, height = HEIGHT }) {
   return html`<div class="chart" ref=${box} role="img" aria-label=${label}></div>`;
 }
 
-function optionsOf(size, { times, lines, show: showNumber, marks }) {
+function optionsOf(size, { times, lines, again, show: showNumber, marks }) {
   const style = getComputedStyle(document.documentElement);
   const color = (name) => style.getPropertyValue(name).trim();
   const axis = { stroke: color("--quiet"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false } };
   const show = (amount) => (amount === null || amount === undefined ? "" : showNumber(amount));
+  const first = times.map((_, index) => index).filter((index) => !again[index]);
   const isLong = times.at(-1) - times[0] > LONG_SECONDS;
   const clock = (time) => (isLong ? `${DAY.format(time * 1000)}, ${HOUR.format(time * 1000)}` : HOUR.format(time * 1000));
   return {
@@ -76,7 +78,7 @@ function optionsOf(size, { times, lines, show: showNumber, marks }) {
         stroke: color(line.color),
         width: 2,
         dash: line.dash,
-        points: line.points ? { show: true, size: 5 } : { show: false },
+        points: line.points ? { show: true, size: 5, filter: () => first } : { show: false },
         value: (_plot, amount) => show(amount),
         // An amount holds until the next one.
         paths: uPlot.paths.stepped({ align: 1 }),

@@ -12,6 +12,8 @@ const RANGES = { "1h": "1 hour", "1d": "1 day", "7d": "7 days" };
 const USUAL_RANGE = "1h";
 const MINUTE_MILLISECONDS = 60_000;
 const TABLE_ROWS = 24;
+/** Seconds that no chart shows. */
+const INSTANT = 0.001;
 /** Pixels of a chart that is one part of a view. */
 const LOW_CHART = 150;
 
@@ -159,14 +161,34 @@ function UseChart({ answer, resource, about }) {
   />`;
 }
 
+/**
+ * Return the times and lines of a chart in which a number that none follows holds for its whole step.
+ *
+ * A line ends where its next number is missing: so the number stands there again, just before.
+ */
+export function heldToTheEnd(times, lines) {
+  const isEnd = times.map((_, index) =>
+    lines.some(({ values }) => values[index] !== null && values[index + 1] === null),
+  );
+  const twice = (values, again) => values.flatMap((each, index) => (isEnd[index] ? [each, again(each, index)] : [each]));
+  return {
+    times: twice(times, (_, index) => times[index + 1] - INSTANT),
+    lines: lines.map((line) => ({ ...line, values: twice(line.values, (each) => each) })),
+    again: twice(isEnd.map(() => false), () => true),
+  };
+}
+
 /** A chart in which the last number holds until now. */
 function Steps({ answer: { times, until }, show, marks, about, lines, height }) {
-  const held = lines.map((line) => ({ ...line, values: [...line.values, line.points ? null : line.values.at(-1)] }));
+  const held = heldToTheEnd(
+    [...times, Math.max(until, times.at(-1) + 1)],
+    lines.map((line) => ({ ...line, values: [...line.values, line.points ? null : line.values.at(-1)] })),
+  );
   const said = lines.map(({ label, values }) => {
     const known = values.filter((each) => each !== null);
     return known.length ? `${label} ${show(known.at(-1))} last, at most ${show(Math.max(...known))}` : `no ${label}`;
   });
-  return html`<${Chart} label=${`${about}: ${said.join("; ")}`} ...${{ show, marks, height }} times=${[...times, Math.max(until, times.at(-1) + 1)]} lines=${held} />`;
+  return html`<${Chart} label=${`${about}: ${said.join("; ")}`} ...${{ show, marks, height, ...held }} />`;
 }
 
 /** The same for who does not see the charts: as many rows as a person reads. */
