@@ -146,14 +146,16 @@ function Accounts({ accounts }) {
     html`<table class="cards">
       <thead>
         <tr>
-          ${ACCOUNT_COLUMNS.map(([title]) => html`<th key=${title} scope="col">${title}</th>`)}
+          <th scope="col">Account</th>
+          ${ACCOUNT_COLUMNS.map(([title]) => html`<th key=${title} scope="col" class="number">${title}</th>`)}
         </tr>
       </thead>
       <tbody>
         ${items.map(
           (each) => html`<tr key=${`${each.level}/${each.group}/${each.name}`}>
+            <th scope="row">${accountOf(each)}</th>
             ${ACCOUNT_COLUMNS.map(
-              ([title, cell, look]) => html`<td key=${title} class=${look} data-label=${title}>${cell(each)}</td>`,
+              ([title, cell]) => html`<td key=${title} class="number" data-label=${title.toLowerCase()}>${cell(each)}</td>`,
             )}
           </tr>`,
         )}
@@ -167,7 +169,6 @@ function Accounts({ accounts }) {
 }
 
 const ACCOUNT_COLUMNS = [
-  ["Account", accountOf, "text"],
   ["Weight", ({ weight }) => weight],
   ["Used, times its share", ({ timesShare }) => (timesShare === null ? "comes last" : timesShare.toFixed(2))],
   ["Pending", ({ pending }) => pending],
