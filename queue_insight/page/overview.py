@@ -35,7 +35,8 @@ class PageProblem(View):
 
     Of units that need a user `kind` is `Units`, and `name` is their reason; `units` are the first
     of those that the visitor may read, `namespace/name`, and `more_units` counts the rest of these.
-    Of a plugin that does not show its quotas `kind` and `name` are `Quotas` and `of a plugin`.
+    Of a plugin that does not show its quotas `kind` and `name` are `Quotas` and `of a plugin`, of
+    what QuotaPolicies need `Limits` and `and shares`.
     """
 
     severity: Severity
@@ -271,8 +272,8 @@ _NEXT_FOR_POLICIES: Final = {
 def _problem_of_policy(text: str) -> PageProblem:
     return PageProblem(
         severity="warning",
-        kind="QuotaPolicy",
-        name="user limits",
+        kind="Limits",
+        name="and shares",
         message=text,
         next=_NEXT_FOR_POLICIES.get(text, "Correct the policy."),
     )

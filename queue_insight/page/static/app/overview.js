@@ -1,6 +1,6 @@
 // What needs attention, how busy it is, the queues, and the quotas.
 import { useAnswer } from "./api.js";
-import { clockTime, count, perHour, shortReason, showAmount, span } from "./format.js";
+import { asSentence, clockTime, count, perHour, shortReason, showAmount, span } from "./format.js";
 import { html } from "./html.js";
 import { LastHour } from "./over_time.js";
 import { AdmittedLink, Answered, Badge, CopyButton, Empty, JobsLink, UnitLink } from "./parts.js";
@@ -38,7 +38,7 @@ function Problems({ problems, at }) {
         (each, index) => html`<li key=${index} class=${`problem ${each.severity}`}>
           <p>
             <${Badge} tone=${each.severity === "error" ? "bad" : "warn"}>${each.severity}<//>
-            ${" "}<strong>${each.kind} ${each.name}</strong>: ${each.message}
+            ${" "}<strong>${each.kind} ${each.name}</strong>: ${asSentence(each.message)}
           </p>
           <${Named} problem=${each} />
           <${NextStep} problem=${each} />

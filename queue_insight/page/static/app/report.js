@@ -10,6 +10,8 @@ const RANGES = { "1d": "1 day", "7d": "7 days", "30d": "30 days" };
 const USUAL_RANGE = "7d";
 const ROWS = { user: "User", group: "Group", quota: "Quota", namespace: "Namespace", kind: "Kind of job" };
 const USUAL_ROW = "user";
+/** What the account of a namespace begins with, among those of users. */
+const OF_NAMESPACE = "namespace:";
 const AGAIN_MILLISECONDS = 300_000;
 const DAY_SECONDS = 86_400;
 /** Marks below the bars, at most: so many fit a phone. */
@@ -203,6 +205,9 @@ function Rows({ answer: { items, bars, total, resource }, by }) {
         </tbody>
       </table>
     </div>
+    ${by === "user" &&
+    items.some(({ names }) => names.user.startsWith(OF_NAMESPACE)) &&
+    html`<p class="hint">Jobs that name no user count for their namespace.</p>`}
     ${total > items.length && html`<p class="hint">${count(total - items.length, "more row")} in the CSV file.</p>`}
   `;
 }
@@ -210,7 +215,7 @@ function Rows({ answer: { items, bars, total, resource }, by }) {
 function Name({ name, by }) {
   if (!name) return nameOf({ name }, by);
   if (by === "quota") return html`<${Link} to=${pathTo("quotas", name)}>${name}<//>`;
-  const isUser = by === "user" && !name.startsWith("namespace:");
+  const isUser = by === "user" && !name.startsWith(OF_NAMESPACE);
   if (!(isUser || by === "namespace" || by === "kind") || /\s/.test(name)) return name;
   return html`<${JobsLink} filter=${`${by}=${name}`}>${name}<//>`;
 }
