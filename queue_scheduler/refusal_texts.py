@@ -242,7 +242,9 @@ def _budget_numbers(lacks: BudgetShortage) -> str:
     return shown
 
 
-_ROUNDED: Final = ", no more than koord-scheduler up to 1.8 loses by rounding shares half up"
+_ROUNDED: Final = (
+    "; the difference is no more than koord-scheduler up to 1.8 loses by rounding shares half up"
+)
 
 
 def pods_message(unit: QueueUnit) -> str:

@@ -120,7 +120,8 @@ def test_rounding_is_named_where_it_loses_what_is_missing(reason: Reason, number
     rounded = replace(said, is_rounded=True)
     assert full_message(said).endswith(f": {numbers}")
     assert full_message(rounded).endswith(
-        f": {numbers}, no more than koord-scheduler up to 1.8 loses by rounding shares half up"
+        f": {numbers}; the difference is no more than koord-scheduler up to 1.8 loses by rounding"
+        " shares half up"
     )
     # The text on objects does not change with the numbers.
     assert stable_message(rounded) == stable_message(said)
