@@ -73,11 +73,7 @@ def find_quota_object(engine: Engine, quota: str) -> StatedObject | None:
             continue
         # Of several ElasticQuotas of one name it is the one that counts.
         spec = plugin.quotas.stated.oldest(quota)
-        for kind in _OF_QUOTAS:
-            for each in engine.objects.of_kind(kind.object_type):
-                meta = each.metadata
-                if (meta.namespace, meta.uid) == (spec.namespace, spec.uid):
-                    return StatedObject(kind, meta.namespace, meta.name)
+        return _find_quota_of(engine, spec.namespace, spec.uid)
     return None
 
 
@@ -85,3 +81,16 @@ def find_policy_object(engine: Engine, quota: str) -> StatedObject | None:
     """Return the QuotaPolicy that counts for a quota; None: none does."""
     name = engine.policies.policy_of(quota)
     return StatedObject(QUOTA_POLICIES, engine.policies.namespace, name) if name else None
+
+
+def _find_quota_of(engine: Engine, namespace: str, uid: str) -> StatedObject | None:
+    """Return the object of a quota by its namespace and uid; None: the engine was told none."""
+    stating = (
+        (kind, each.metadata)
+        for kind in _OF_QUOTAS
+        for each in engine.objects.of_kind(kind.object_type)
+    )
+    for kind, metadata in stating:
+        if (metadata.namespace, metadata.uid) == (namespace, uid):
+            return StatedObject(kind, metadata.namespace, metadata.name)
+    return None

@@ -177,6 +177,7 @@ def _page(asked: Asked) -> Iterator[Question]:
         f"{unit}/pods",
         f"{unit}/events",
         f"{unit}/manifests/unit",
+        f"/page/manifests/quota/{CROWD}",
         f"/page/quotas/{CROWD}",
     ):
         yield _get(target)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import pytest
-from fastapi import FastAPI
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -55,6 +55,8 @@ QUERIES: Final[dict[str, tuple[str, ...]]] = {
     f"{BASE}/namespaces/{{namespace}}/pendingunits/{{name}}/explain": ("", "changes=true"),
 }
 """Queries of paths that have more than one."""
+OF: Final[dict[str, tuple[str, ...]]] = {"/page/manifests/{of}/{name}": ("queue", "quota")}
+"""What paths with `{of}` are asked for, if not for a job."""
 
 
 class Question(NamedTuple):
@@ -103,8 +105,8 @@ def questions(world: HiddenWorld, routes: dict[str, set[str]]) -> Iterator[Quest
     for route, methods in routes.items():
         by_unit = "{name}" in route and "{namespace}" in route
         names = world.mine if by_unit else QUEUES if "{name}" in route else ("",)
-        for name in names:
-            path = route.replace("{namespace}", MINE).replace("{name}", name).replace("{of}", "job")
+        for name, of in itertools.product(names, OF.get(route, ("job",))):
+            path = route.replace("{namespace}", MINE).replace("{name}", name).replace("{of}", of)
             queries = QUERIES.get(route, ("",)) if "get" in methods else ()
             yield from (Question(route, f"{path}?{query}") for query in queries)
             posted = bodies(route) if "post" in methods else ()
@@ -114,11 +116,15 @@ def questions(world: HiddenWorld, routes: dict[str, set[str]]) -> Iterator[Quest
 
 def routes_of(doors: Doors) -> list[tuple[Any, dict[str, set[str]]]]:
     """Return the doors, each with its routes and their methods."""
-    found: list[tuple[Any, dict[str, set[str]]]] = [(doors.visibility, _declared(document_v3()))]
-    for app in (doors.debug, doors.page):
-        assert isinstance(app, FastAPI)
-        found.append((app, _declared(app.openapi())))
-    return found
+    return list(zip(doors, _routes(), strict=True))
+
+
+@functools.cache
+def _routes() -> list[dict[str, set[str]]]:
+    """Return the routes of each door: of every world the same."""
+    doors = open_doors(HiddenWorld(0))
+    contracts = (doors.debug.openapi(), doors.page.openapi(), document_v3())
+    return [*map(_declared, contracts)]
 
 
 def _declared(contract: Json) -> dict[str, set[str]]:

@@ -72,7 +72,7 @@ def test_a_plugin_that_does_not_show_its_quotas_is_in_the_overview(tmp_path: Pat
         drawn = draw(client, tmp_path, "overview/Overview", "/page/overview")
     (problem,) = problems(drawn)
     assert problem["class"] == "problem warning"
-    assert "plugin HiddenQuotas does not show its quotas" in problem["text"]
+    assert "Plugin HiddenQuotas does not show its quotas" in problem["text"]
 
 
 def test_a_cluster_without_policies_is_in_the_overview(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_cluster_without_policies_is_in_the_overview(tmp_path: Path) -> None:
         drawn = draw(client, tmp_path, "overview/Overview", "/page/overview")
     (problem,) = problems(drawn)
     assert problem["class"] == "problem warning"
-    assert "the cluster does not serve QuotaPolicies" in problem["text"]
+    assert "The cluster does not serve QuotaPolicies" in problem["text"]
     assert "Install the CRD" in problem["text"]
 
 
@@ -96,7 +96,7 @@ def test_limits_by_names_that_nothing_proves_are_in_the_overview(tmp_path: Path)
     with browser(PageWorld(kit.shared, kit.clock)) as client:
         drawn = draw(client, tmp_path, "overview/Overview", "/page/overview")
     (problem,) = problems(drawn)
-    assert "names of users are not proved" in problem["text"]
+    assert "Names of users are not proved" in problem["text"]
     assert "Set admissionPolicy.users" in problem["text"]
 
 

@@ -92,7 +92,7 @@ def test_many_mistakes_are_counted(client: Browser) -> None:
     [
         ("/page/overview?at=noon", "The time (at) should be a valid datetime"),
         ("/page/queues/team?limit=0", "The number of rows (limit) should be greater than or equal"),
-        ("/page/quotas/" + "a" * 300, "The name should have at most 253 characters."),
+        ("/page/queues/" + "a" * 300, "The name should have at most 253 characters."),
     ],
 )
 def test_a_wrong_parameter(client: Browser, path: str, want: str) -> None:
