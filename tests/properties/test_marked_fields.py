@@ -48,7 +48,8 @@ UNMARKED: Final = {
         TriedProblem.message
     """,
     "of queues and quotas, which namespaces share": """
-        ObjectName.name ObjectName.namespace PlaceView.name QueueView.name QueueView.problems QuotaNodeView.name
+        ObjectName.name ObjectName.namespace
+        PlaceView.name QueueView.name QueueView.problems QuotaNodeView.name
         QuotaNodeView.namespace QuotaNodeView.problems RefusalView.quota_namespace
     """,
     "of a user or group of whose units the caller may read all": "UserLimitView.name",
