@@ -104,7 +104,7 @@ class PluginPlacing:
         for plugin in self._providers:
             names = plugin.quota_names(unit)
             if names and (
-                not isinstance(plugin, points.KnownQuotas) or plugin.knows_quota(names[0])
+                not takes_part(plugin, points.KnownQuotas) or plugin.knows_quota(names[0])
             ):
                 return names
             unknown = unknown or names

@@ -19,7 +19,7 @@ def every_refusal(plugins: PluginRunner, info: QueueUnitInfo) -> list[Refusal]:
     """Ask all filters; return all their refusals, in order."""
     found = [refusal for own in plugins.own for refusal in own.every_refusal(info)]
     for plugin in plugins.filters:
-        if isinstance(plugin, points.EveryRefusal):
+        if takes_part(plugin, points.EveryRefusal):
             found += plugin.every_refusal(info)
         elif (refusal := plugin.check(info)) is not None:
             found.append(refusal)
@@ -30,14 +30,14 @@ def with_pods(plugins: PluginRunner, info: QueueUnitInfo, refusal: Refusal) -> R
     """Return a refusal that tells the pods without a node behind it."""
     pods: tuple[str, ...] = ()
     for plugin in plugins.filters:
-        if not pods and isinstance(plugin, points.NamesPods):
+        if not pods and takes_part(plugin, points.NamesPods):
             pods = plugin.pods_behind(info, refusal)
     return replace(refusal, pods=pods) if pods else refusal
 
 
 def loan_of(plugins: PluginRunner, uid: Uid) -> points.Loan | None:
     """Return what the quota of a charged unit borrows; None: no plugin can say."""
-    loans = (p.loan_of(uid) for p in plugins if isinstance(p, points.Loans))
+    loans = (p.loan_of(uid) for p in plugins if takes_part(p, points.Loans))
     return next((loan for loan in loans if loan is not None), None)
 
 
@@ -67,7 +67,7 @@ def view_all_quotas(plugins: PluginRunner) -> list[QuotaView]:
 def plugin_with_quota(plugins: PluginRunner, name: str) -> str:
     """Return the first plugin that has a quota of that name; "": none has."""
     for plugin in plugins:
-        if isinstance(plugin, points.KnownQuotas):
+        if takes_part(plugin, points.KnownQuotas):
             if plugin.knows_quota(name):
                 return plugin.name
         elif takes_part(plugin, points.ShowsQuotas) and plugin.view_quota(name) is not None:

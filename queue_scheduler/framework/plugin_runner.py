@@ -112,7 +112,7 @@ class PluginRunner:
     def follows_charges(self, plugin: points.Plugin) -> bool:
         """Return whether a filter's answers change with charges, quotas and nodes alone."""
         if self.is_own(plugin):
-            return isinstance(plugin, points.FollowsCharges)
+            return takes_part(plugin, points.FollowsCharges)
         return plugin.name in self._by_charges
 
     def is_own(self, plugin: points.Plugin) -> bool:
@@ -162,7 +162,7 @@ class PluginRunner:
     ) -> None:
         """Charge exactly this for a unit; `firm` is the part that living pods make firm."""
         for plugin in self._reserve:
-            if firm and isinstance(plugin, points.ReservePartlyFirm):
+            if firm and takes_part(plugin, points.ReservePartlyFirm):
                 plugin.resize_partly_firm(uid, quota, amounts, firm=firm, pods=pods)
             else:
                 plugin.resize(uid, quota, amounts, non_preemptible=non_preemptible, pods=pods)
