@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -183,20 +184,26 @@ def _fair_accounts(engine: Engine, now: datetime) -> dict[str, FairAccountsView]
 
 
 def _count(engine: Engine) -> tuple[dict[str, dict[str, Waiting]], dict[str, Users]]:
-    waiting: dict[str, dict[str, Waiting]] = {}
-    users: dict[str, Users] = {}
+    """Return the pending units by queue and namespace, and who uses each quota."""
+    waiting: defaultdict[str, dict[str, Waiting]] = defaultdict(dict)
+    users: defaultdict[str, Users] = defaultdict(Users)
+    charges = engine.usage.charges
     for record in engine.units:
-        meta = record.unit.metadata
+        meta, info = record.unit.metadata, record.info
         is_pending = record.state in PENDING
-        if record.info is not None:
-            of_quota = users.setdefault(record.info.quota, Users())
+        if info is not None:
+            of_quota = users[info.quota]
             if is_pending:
                 of_quota.pending.add(meta.namespace)
-            if engine.usage.charge_of(record.uid) is not None:
+            if meta.uid in charges:
                 of_quota.charged.add(meta.namespace)
         if is_pending:
-            found = waiting.setdefault(record.queue_name, {}).setdefault(meta.namespace, Waiting())
+            of_queue = waiting[record.queue_name]
+            found = of_queue.get(meta.namespace)
+            if found is None:
+                found = of_queue[meta.namespace] = Waiting()
             found.count += 1
             created = meta.creation_timestamp
-            found.oldest = min(found.oldest or created, created or found.oldest)
-    return waiting, users
+            if created and (not found.oldest or created < found.oldest):
+                found.oldest = created
+    return dict(waiting), dict(users)

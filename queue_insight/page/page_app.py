@@ -72,11 +72,12 @@ from queue_insight.page.page_metrics import CountedRequests, PageMetrics
 from queue_insight.page.question_words import describe_edit, describe_mistakes
 from queue_insight.page.queue_table import encode_csv
 from queue_insight.page.queue_view import (
+    ListedUnit,
     QueueContent,
     UnitQuery,
     UnqueuedContent,
-    read_units,
-    read_unqueued,
+    list_held,
+    list_queue,
     select,
     show_units,
 )
@@ -185,7 +186,7 @@ class Pages:
     def __init__(self, sources: PageSources) -> None:
         self._sources = sources
         self.states = KnownStates(sources)
-        self._queued: SharedAnswers[tuple[UnitFacts, ...]] = self._shared(MAX_QUEUES)
+        self._queued: SharedAnswers[tuple[ListedUnit, ...]] = self._shared(MAX_QUEUES)
         self._encoded: SharedAnswers[bytes] = self._shared(MAX_ENCODED, len)
         self._changes = KeptChanges(sources.clock)
         self._budget = sources.questions or QuestionBudget(sources.clock)
@@ -240,14 +241,15 @@ class Pages:
         source, known = self._sources.at(at), self.states.at(at)
 
         def build() -> UnqueuedContent:
-            page, total, others = select(read_unqueued(source, known.unqueued), query, visitor)
+            held = tuple(list_held(source.shared.fork(), known.unqueued))
+            page, total, others = select(held, query, visitor)
             return UnqueuedContent(
                 leader=source.is_leader,
                 state_at=rfc3339(source.state_at),
                 total=total,
                 offset=query.offset,
                 limit=query.limit,
-                units=show_units(page, self._start_of(at)),
+                units=show_units(source, page, self._start_of(at)),
                 others=others,
             )
 
@@ -273,7 +275,7 @@ class Pages:
                 total=total,
                 offset=query.offset,
                 limit=query.limit,
-                units=show_units(page, self._start_of(at)),
+                units=show_units(source, page, self._start_of(at)),
                 others=others,
                 accounts=known.fair_accounts.get(name),
                 stated_in=None if stated is None else stated.view(),
@@ -283,7 +285,7 @@ class Pages:
 
     def _units(
         self, source: EngineAtTime, current: KnownState | None, name: str
-    ) -> tuple[UnitFacts, ...]:
+    ) -> tuple[ListedUnit, ...]:
         """Return the units of a queue.
 
         Those of now are at most a second old: a virtual list asks by pages.
@@ -294,8 +296,8 @@ class Pages:
             name: The name of the queue.
         """
         if current is None:
-            return read_units(source, name)
-        return self._queued.get(current, name, lambda: read_units(source, name))
+            return list_queue(source.shared.fork(), name)
+        return self._queued.get(current, name, lambda: list_queue(source.shared.fork(), name))
 
     def _start_of(self, at: At) -> Callable[[UnitFacts], Start]:
         """Return what says when a unit starts; of another time nothing is forecast."""
@@ -381,10 +383,10 @@ class Pages:
 
     def table(self, visitor: Visitor, name: str, query: UnitQuery, at: At) -> str:
         """Units of a queue, as CSV."""
-        known = self.states.at(at)
-        units = self._units(self._sources.at(at), known if at is None else None, name)
+        source, known = self._sources.at(at), self.states.at(at)
+        units = self._units(source, known if at is None else None, name)
         found, _, _ = select(units, query, visitor)
-        rows = show_units(found, self._start_of(at))
+        rows = show_units(source, found, self._start_of(at))
         return encode_csv(hide(each, visitor.may_read) for each in rows)
 
     def names(self, visitor: Visitor) -> Response:

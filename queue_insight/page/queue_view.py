@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Annotated, Final, NamedTuple
+
+import msgspec
 
 from queue_insight.debug_api.forecast_routes import Start
 from queue_insight.page.overview import QueueRow
 from queue_insight.page.sources import EngineAtTime
 from queue_insight.page.stated_objects import ObjectName
 from queue_insight.page.visitors import Visitor
-from queue_scheduler.cache.unit_state import UnitState
+from queue_scheduler.cache.known_units import held_for
+from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.fair_views import FairAccountsView
 from queue_scheduler.debug_api.hiding import OfUnit
 from queue_scheduler.debug_api.snapshots import Snapshots, UnitFacts
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.queue_unit_info import unit_key
+from queue_scheduler.queueing.queue_questions import refusal_of
 from shared_api.debug_api.views import View
 from shared_api.question_errors import Code, QuestionError
 
@@ -88,75 +94,105 @@ class UnitQuery(NamedTuple):
     sort: str = ""
 
 
-Text = Callable[[UnitFacts], str]
+class ListedUnit(msgspec.Struct, frozen=True, gc=False):
+    """A unit of a queue, with what filters look into and lists are sorted by.
+
+    Attributes:
+        record: The unit.
+        position: Counts from 1; 0 if it is on hold.
+        reason: Why it does not start.
+    """
+
+    record: CachedUnit
+    position: int
+    reason: str
+
+
+Text = Callable[[ListedUnit], str]
 
 FIELDS: Final[dict[str, Text]] = {
-    "name": lambda each: each.unit.metadata.name,
-    "namespace": lambda each: each.unit.metadata.namespace,
+    "name": lambda each: each.record.unit.metadata.name,
+    "namespace": lambda each: each.record.unit.metadata.namespace,
     "quota": lambda each: "" if each.record.info is None else each.record.info.quota,
-    "reason": lambda each: "" if each.refusal is None else each.refusal.reason.value,
-    "phase": lambda each: each.unit.status.phase,
-    "kind": lambda each: ((job := each.unit.spec.consumer_ref) and job.kind) or "",
-    "job": lambda each: ((job := each.unit.spec.consumer_ref) and job.name) or "",
+    "reason": lambda each: each.reason,
+    "phase": lambda each: each.record.unit.status.phase,
+    "kind": lambda each: ((job := each.record.unit.spec.consumer_ref) and job.kind) or "",
+    "job": lambda each: ((job := each.record.unit.spec.consumer_ref) and job.name) or "",
 }
 """What filters look into, and what lists are sorted by."""
 
 _FREE: Final = ("name", "namespace", "job", "reason")
 
-SORTS: Final[dict[str, Callable[[UnitFacts], object]]] = {
+SORTS: Final[dict[str, Callable[[ListedUnit], object]]] = {
     "position": lambda each: each.position or EVERY,
     "priority": lambda each: each.record.priority,
-    "created": lambda each: each.unit.metadata.creation_timestamp,
+    "created": lambda each: each.record.unit.metadata.creation_timestamp,
     **FIELDS,
 }
 
 
-def read_units(state: EngineAtTime, name: str) -> tuple[UnitFacts, ...]:
-    """Return the pending units of a queue in order, then those on hold.
+def list_queue(engine: Engine, name: str) -> tuple[ListedUnit, ...]:
+    """Return the pending units of a queue in order, then those on hold by name.
+
+    Args:
+        engine: A copy, since it takes some 50 ms with 25,000 units.
+        name: The name of the queue.
 
     Raises:
         QuestionError: NOT_FOUND: there is no such queue.
     """
-    snapshots = Snapshots(state.shared, state.now)
-    queue = next(iter(snapshots.queues([name])), None)
+    queue = engine.queues.find(name)
     if queue is None:
         raise QuestionError(Code.NOT_FOUND, f"queue {name!r} is unknown")
-    return (*snapshots.page(name, 0, EVERY).units, *snapshots.held(queue))
+    keys = map(unit_key, queue.pending.in_order())
+    pending = [
+        ListedUnit(record, position, refusal_of(queue, record.info).reason)
+        for position, record in enumerate(map(engine.record, keys), 1)
+        if record is not None and record.info is not None
+    ]
+    return (*pending, *list_held(engine, sorted(held_for(engine.units, name))))
 
 
-def read_unqueued(state: EngineAtTime, keys: Iterable[str]) -> tuple[UnitFacts, ...]:
-    """Return the units of these keys that are on hold, in this order."""
-    snapshots = Snapshots(state.shared, state.now)
-    units = snapshots.units((key, 0) for key in keys)
-    return tuple(each for each in units if each.record.state is UnitState.ON_HOLD)
+def list_held(engine: Engine, keys: Iterable[str]) -> Iterator[ListedUnit]:
+    """Yield the units of these keys that are on hold, in this order."""
+    for record in map(engine.record, keys):
+        if record is not None and record.hold is not None:
+            yield ListedUnit(record, 0, record.hold.reason)
 
 
 def select(
-    units: Sequence[UnitFacts], query: UnitQuery, visitor: Visitor
-) -> tuple[list[UnitFacts], int, int]:
+    units: Sequence[ListedUnit], query: UnitQuery, visitor: Visitor
+) -> tuple[list[ListedUnit], int, int]:
     """Return a page of units, how many units it is a page of, and how many are of others.
 
     Raises:
         QuestionError: INVALID_ARGUMENT: the filter or the order names an unknown field.
     """
     wanted = _read_filter(query.filter)
-    readable = [each for each in units if visitor.may_read(each.unit.metadata.namespace)]
+    readable = [each for each in units if visitor.may_read(each.record.unit.metadata.namespace)]
     found = [each for each in readable if wanted(each)] if query.filter.strip() else readable
     found = _sorted(found, query.sort)
     page = list(islice(found, query.offset, query.offset + query.limit))
     return page, len(found), len(units) - len(readable)
 
 
-def show_units(units: Iterable[UnitFacts], start_of: Callable[[UnitFacts], Start]) -> list[UnitRow]:
-    """Return units with their starts, of which nothing is hidden yet."""
-    return [_show_unit(each, start_of(each)) for each in units]
+def show_units(
+    state: EngineAtTime, units: Iterable[ListedUnit], start_of: Callable[[UnitFacts], Start]
+) -> list[UnitRow]:
+    """Return what is known now of some units, with their starts; nothing is hidden yet.
+
+    A unit that has been deleted since it was listed is left out.
+    """
+    facts = Snapshots(state.shared, state.now)
+    found = facts.units((each.record.key, each.position) for each in units)
+    return [_show_unit(each, start_of(each)) for each in found]
 
 
 def _show_unit(unit: UnitFacts, start: Start) -> UnitRow:
     return UnitRow(**dict(views.view_unit(unit)), starts=start.p50, no_start=start.none)
 
 
-def _sorted(units: list[UnitFacts], sort: str) -> list[UnitFacts]:
+def _sorted(units: list[ListedUnit], sort: str) -> list[ListedUnit]:
     if not sort:
         return units
     key = SORTS.get(sort.removeprefix("-"))
@@ -166,12 +202,12 @@ def _sorted(units: list[UnitFacts], sort: str) -> list[UnitFacts]:
     return sorted(units, key=key, reverse=sort.startswith("-"))  # type: ignore[arg-type]  # all of one key are comparable
 
 
-def _read_filter(text: str) -> Callable[[UnitFacts], bool]:
+def _read_filter(text: str) -> Callable[[ListedUnit], bool]:
     tests = [_read_word(word) for word in text.lower().split()[:MAX_WORDS]]
     return lambda unit: all(test(unit) for test in tests)
 
 
-def _read_word(word: str) -> Callable[[UnitFacts], bool]:
+def _read_word(word: str) -> Callable[[ListedUnit], bool]:
     field, colon, text = word.partition(":")
     if not colon:
         return lambda unit: any(word in FIELDS[each](unit).lower() for each in _FREE)

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from queue_scheduler.cache.known_units import held_for, units_by_key
+from queue_scheduler.cache.known_units import held_for
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unit_questions import refusal_of_unit
@@ -101,9 +101,10 @@ class _Reasons:
 def _read_ready(record: CachedUnit) -> Ready | None:
     """Return the condition of an admitted unit whose pods do not run; None for others."""
     status = record.unit.status
+    if record.state not in _CHARGED or not status.admissions:
+        return None
     ready = find_condition(status.conditions, PODS_READY)
-    is_admitted = record.state in _CHARGED and is_condition_true(status.conditions, ADMITTED)
-    if ready is None or not is_admitted or not status.admissions:
+    if ready is None or not is_condition_true(status.conditions, ADMITTED):
         return None
     return Ready(ready.status, ready.reason, read_time(ready.last_transition_time))
 
@@ -114,13 +115,8 @@ def find_unqueued(engine: Engine) -> tuple[str, ...]:
     A queue shows what waits in it, and what is on hold until the queue itself is changed.
     """
     shown = {key for queue in engine.queues for key in _held_by(engine, queue.name)}
-    return tuple(
-        sorted(
-            key
-            for key, record in units_by_key(engine.units).items()
-            if record.state is UnitState.ON_HOLD and key not in shown
-        )
-    )
+    held = (each.key for each in engine.units if each.state is UnitState.ON_HOLD)
+    return tuple(sorted(key for key in held if key not in shown))
 
 
 def _held_by(engine: Engine, queue: str) -> Iterator[str]:
