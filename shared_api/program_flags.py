@@ -14,6 +14,7 @@ import msgspec
 import yaml
 
 from shared_api.durations import DurationError, parse_duration
+from shared_api.version import VERSION
 
 _LONG_FLAG: Final = re.compile(r"-[a-zA-Z][\w-]+(=.*)?")
 
@@ -97,7 +98,7 @@ def add_program_flags(
         help="requests in one burst" + _DEFAULT,
     )
     add("--writers", type=int, default=8, help="writes that are sent in parallel" + _DEFAULT)
-    _add_log_flags(add)
+    _add_common_flags(add)
 
 
 def add_process_flags(
@@ -106,7 +107,7 @@ def add_process_flags(
     """Add the flags of a program that talks to no API server."""
     _add_health_flag(parser.add_argument, health_address)
     _add_metrics_flags(parser.add_argument, metrics_address)
-    _add_log_flags(parser.add_argument)
+    _add_common_flags(parser.add_argument)
 
 
 def _add_health_flag(add: Callable[..., object], address: str) -> None:
@@ -118,7 +119,9 @@ def _add_health_flag(add: Callable[..., object], address: str) -> None:
     )
 
 
-def _add_log_flags(add: Callable[..., object]) -> None:
+def _add_common_flags(add: Callable[..., object]) -> None:
+    show = f"%(prog)s {VERSION}"
+    add("--version", action="version", version=show, help="print the version, and end")
     add("--log-format", choices=("json", "console"), default="json", help="format" + _DEFAULT)
     levels = ("debug", "info", "warning", "error")
     add("--log-level", choices=levels, help="default: info, or as -v sets it")

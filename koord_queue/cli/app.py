@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from koord_queue.errors import EXIT_FAILED, EXIT_INTERRUPTED, CommandError
+from shared_api.version import VERSION
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -137,6 +138,7 @@ class LazyCommands(click.Group):
     help=INTRODUCTION,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+@click.version_option(VERSION, message="%(prog)s %(version)s")
 def root() -> None:
     """Ask a job queue, and work with it."""
 

@@ -12,6 +12,7 @@ from shared_api.program_flags import (
     ConfigurationError,
     FlagError,
     ProgramFlags,
+    add_process_flags,
     add_program_flags,
     check_pair,
     parse_bool,
@@ -19,12 +20,22 @@ from shared_api.program_flags import (
     read_program_flags,
     with_two_dashes,
 )
+from shared_api.version import VERSION
 
 
 def read(*arguments: str) -> ProgramFlags:
     parser = argparse.ArgumentParser(allow_abbrev=False)
     add_program_flags(parser, lease_name="some-lease", metrics_address=":9")
     return read_program_flags(parser.parse_args(with_two_dashes(arguments)), namespace="kq")
+
+
+def test_a_program_prints_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser(prog="some-program")
+    add_process_flags(parser, health_address=":1", metrics_address=":2")
+    with pytest.raises(SystemExit) as ended:
+        parser.parse_args(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"some-program {VERSION}\n"
 
 
 def test_the_defaults() -> None:
@@ -89,10 +100,10 @@ def test_every_flag_has_help_with_its_default() -> None:
     parser = AddedFlags()
     add_program_flags(parser, lease_name="some-lease", metrics_address=":9")
     assert [flag.dest for flag in parser.added if not flag.help] == []
-    silent = [
-        flag.dest for flag in parser.added if "default" not in f"{flag.help}" and flag.default
+    with_default = [
+        flag for flag in parser.added if flag.default and flag.default != argparse.SUPPRESS
     ]
-    assert silent == []
+    assert [flag.dest for flag in with_default if "default" not in f"{flag.help}"] == []
 
 
 def test_no_limit_is_a_valid_rate() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from koord_queue.cli import app
 from koord_queue.errors import CommandError
+from shared_api.version import VERSION
 
 
 @pytest.fixture
@@ -31,6 +32,11 @@ def test_help_lists_each_command_in_its_section(capsys: pytest.CaptureFixture[st
         for section, listed in app.SECTIONS.items()
         if listed and f"\n{section}:\n" not in out
     ] == []
+
+
+def test_its_version_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.run(["--version"]) == 0
+    assert capsys.readouterr().out == f"koord-queue {VERSION}\n"
 
 
 def test_each_command_can_be_imported() -> None:
