@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -25,6 +26,8 @@ from queue_scheduler.debug_api.limit_views import LimitUse, find_limit_uses
 from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.engine.engine import Engine
 from shared_api.unit_problems import Ready
+
+T = TypeVar("T")
 
 
 class Waiting(msgspec.Struct):
@@ -51,6 +54,53 @@ class Users(msgspec.Struct):
     pending: set[str] = msgspec.field(default_factory=set)
 
 
+class UnitSummary:
+    """What takes a look at each unit of a state: found when it is first asked for.
+
+    Callable from any thread. News of what has changed take none of it.
+
+    Args:
+        engine: A copy, which nothing else uses.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        # Guards what follows, and the copy: a question may complete what an engine keeps.
+        self._lock = threading.Lock()
+        self._found: dict[Callable[[Engine], object], object] = {}
+
+    @property
+    def waiting(self) -> dict[str, dict[str, Waiting]]:
+        """The pending units, by queue and namespace."""
+        return self._once(_count)[0]
+
+    @property
+    def users(self) -> dict[str, Users]:
+        """The namespaces whose units are in its amounts, by quota."""
+        return self._once(_count)[1]
+
+    @property
+    def to_act(self) -> tuple[UnitGroup, ...]:
+        """The units that wait until a user acts, by reason."""
+        return self._once(find_units_to_act_on)
+
+    @property
+    def not_running(self) -> tuple[tuple[str, Ready], ...]:
+        """The admitted units whose pods do not run, with what is said of that."""
+        return self._once(find_pods_not_running)
+
+    @property
+    def unqueued(self) -> tuple[str, ...]:
+        """The pending units that stand in no queue, by key."""
+        return self._once(find_unqueued)
+
+    def _once(self, find: Callable[[Engine], T]) -> T:
+        with self._lock:
+            if find not in self._found:
+                self._found[find] = find(self._engine)
+            return cast("T", self._found[find])
+
+
 class KnownState(msgspec.Struct, frozen=True):
     """One state of the engine.
 
@@ -62,14 +112,10 @@ class KnownState(msgspec.Struct, frozen=True):
         trees: The quota trees, likewise.
         missing_quotas: Which plugins have quotas that are not among the trees, as text.
         policy_problems: Why QuotaPolicies do not count as they say, as text.
-        waiting: The pending units, by queue and namespace.
-        users: The namespaces whose units are in its amounts, by quota.
         limit_uses: What users and groups have in quotas that limit them.
         fair_accounts: The accounts of queues with the policy Fair, by queue.
-        to_act: The units that wait until a user acts, by reason.
-        not_running: The admitted units whose pods do not run, with what is said of that.
-        unqueued: The pending units that stand in no queue, by key.
         records: All units, by key.
+        units: What they are together.
     """
 
     number: int
@@ -79,14 +125,10 @@ class KnownState(msgspec.Struct, frozen=True):
     trees: tuple[views.QuotaNodeView, ...]
     missing_quotas: tuple[str, ...]
     policy_problems: tuple[str, ...]
-    waiting: dict[str, dict[str, Waiting]]
-    users: dict[str, Users]
     limit_uses: tuple[LimitUse, ...]
     fair_accounts: dict[str, FairAccountsView]
-    to_act: tuple[UnitGroup, ...]
-    not_running: tuple[tuple[str, Ready], ...]
-    unqueued: tuple[str, ...]
     records: Mapping[str, CachedUnit]
+    units: UnitSummary
 
 
 class KnownStates:
@@ -152,7 +194,6 @@ class KnownStates:
 def read_state(state: EngineAtTime, number: int) -> KnownState:
     """Return what a state of the engine is."""
     engine = state.shared.fork()
-    waiting, users = _count(engine)
     quotas = views.view_quotas(engine, leader=state.is_leader)
     snapshots = Snapshots(OwnEngine(engine), state.now)
     queues = snapshots.queues(snapshots.queue_names())
@@ -164,14 +205,10 @@ def read_state(state: EngineAtTime, number: int) -> KnownState:
         trees=tuple(quotas.items),
         missing_quotas=tuple(views.hidden_quotas(engine)),
         policy_problems=tuple(views.policy_problems(engine)),
-        waiting=waiting,
-        users=users,
         limit_uses=tuple(find_limit_uses(engine)),
         fair_accounts=_fair_accounts(engine, state.now()),
-        to_act=find_units_to_act_on(engine),
-        not_running=find_pods_not_running(engine),
-        unqueued=find_unqueued(engine),
         records=units_by_key(engine.units),
+        units=UnitSummary(engine),
     )
 
 

@@ -116,10 +116,11 @@ def show_overview(
         is_of_now: Whether the state is that of now: what is wrong with the programs is about now.
     """
     queues = [
-        show_queue(each, state.waiting, visitor, now, rate_of(each.name)) for each in state.queues
+        show_queue(each, state.units.waiting, visitor, now, rate_of(each.name))
+        for each in state.queues
     ]
-    quotas = show_trees(state.trees, state.users, visitor)
-    groups = (*state.to_act, *find_long_without_pods(state.not_running, now))
+    quotas = show_trees(state.trees, state.units.users, visitor)
+    groups = (*state.units.to_act, *find_long_without_pods(state.units.not_running, now))
     found = [
         *(_problems_of_program(insight) if is_of_now else ()),
         *(problem for group in groups for problem in _problems_of_units(group, visitor)),
@@ -133,7 +134,7 @@ def show_overview(
         state_at=state.state_at,
         problems=sorted(found, key=lambda problem: problem.severity),
         queues=queues,
-        unqueued=sum(visitor.may_read(key.partition("/")[0]) for key in state.unqueued),
+        unqueued=sum(visitor.may_read(key.partition("/")[0]) for key in state.units.unqueued),
         quotas=quotas,
         record=_show_record(insight),
         forecast=None if forecast_age is None else ForecastAge(age_seconds=forecast_age),

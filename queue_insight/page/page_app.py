@@ -241,7 +241,7 @@ class Pages:
         source, known = self._sources.at(at), self.states.at(at)
 
         def build() -> UnqueuedContent:
-            held = tuple(list_held(source.shared.fork(), known.unqueued))
+            held = tuple(list_held(source.shared.fork(), known.units.unqueued))
             page, total, others = select(held, query, visitor)
             return UnqueuedContent(
                 leader=source.is_leader,
@@ -271,7 +271,7 @@ class Pages:
             return QueueContent(
                 leader=source.is_leader,
                 state_at=rfc3339(source.state_at),
-                queue=show_queue(queue, known.waiting, visitor, source.now(), rate),
+                queue=show_queue(queue, known.units.waiting, visitor, source.now(), rate),
                 total=total,
                 offset=query.offset,
                 limit=query.limit,

@@ -63,7 +63,7 @@ def show_quota(
     Raises:
         QuestionError: NOT_FOUND: it is unknown.
     """
-    trees = show_trees(state.trees, state.users, visitor)
+    trees = show_trees(state.trees, state.units.users, visitor)
     path = next((each for each in _paths(trees) if each[-1].name == name), None)
     if path is None:
         raise QuestionError(Code.NOT_FOUND, f"quota {name!r} is unknown")

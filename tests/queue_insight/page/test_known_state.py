@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 from fastapi import HTTPException
 
+from queue_insight.page import known_state
 from queue_insight.page.known_state import KnownStates
 from queue_insight.page.live import Changes
 from queue_insight.page.page_app import Pages
 from queue_insight.page.queue_view import UnitQuery
 from queue_insight.page.shared_answers import SharedAnswers
 from queue_insight.page.sources import PageSources
+from queue_insight.page.units_to_act_on import UnitGroup
 from queue_insight.page.visitors import Visitor
+from queue_scheduler.engine.engine import Engine
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_insight.page.page_kit import PageWorld
 from tests.queue_insight.page.test_hidden_sums import add
@@ -45,6 +49,24 @@ def test_a_state_is_used_again_for_a_second(kit: ShellKit) -> None:
     assert states.of_now() is first
     kit.clock.advance(1.0)
     assert states.of_now().records.keys() == {"default/a"}
+
+
+def test_what_all_units_are_together_is_found_once_and_not_for_news(
+    kit: ShellKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Engine] = []
+
+    def find(engine: Engine) -> tuple[UnitGroup, ...]:
+        asked.append(engine)
+        return ()
+
+    monkeypatch.setattr(known_state, "find_units_to_act_on", find)
+    states = KnownStates(sources_of(kit))
+    Changes(states).look()
+    state = states.of_now()
+    assert asked == []
+    assert state.units.to_act == state.units.to_act == ()
+    assert len(asked) == 1
 
 
 def test_who_is_told_of_a_change_is_shown_it(kit: ShellKit) -> None:

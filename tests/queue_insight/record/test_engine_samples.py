@@ -113,7 +113,7 @@ def test_a_quota_is_hidden_as_in_the_overview(seed: int) -> None:
     source = Source(OwnEngine(engine), clock.now(), is_leader=True, now=clock.now)
     visitor = Visitor("ann", False, readable.__contains__, lambda _: None)  # noqa: FBT003 - a tuple
     state, got = read_state(source, 0), take_samples(engine, [])
-    rest: list[QuotaNode] = show_trees(state.trees, state.users, visitor)
+    rest: list[QuotaNode] = show_trees(state.trees, state.units.users, visitor)
     while rest:
         node = rest.pop()
         rest.extend(node.children)
