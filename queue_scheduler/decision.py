@@ -78,6 +78,8 @@ class Reason(StrEnum):
     """The quota or one of its ancestors cannot be used: cycle, missing parent, bad amounts."""
     UNKNOWN_QUOTA = "UnknownQuota"
     """There is no quota of that name."""
+    MIN_RUNTIME = "MinRuntime"
+    """It may evict others, but not yet: they were admitted not long ago."""
     REFUSED_BY_PLUGIN = "RefusedByPlugin"
     USER_LIMIT = "UserLimit"
     """Its user, or the group that it names, may not have more at a quota."""
@@ -125,6 +127,9 @@ class Trait(Flag):
     """A sum of charges is compared with a limit: what is left is known (`limit_checks.room`)."""
     RUNTIME = auto()
     """Runtimes are compared, which follow from the requests of other quotas."""
+    GUARD = auto()
+    """The unit may evict others for what it lacks, and is kept from it for a time, which
+    `Refusal.detail` names (RFC 3339)."""
 
 
 _NONE: Final = Trait(0)
@@ -159,6 +164,7 @@ TRAITS: Final[dict[Reason, Trait]] = {
     Reason.NO_CAPACITY: Trait.SUM,
     Reason.BROKEN_CHAIN: _UNUSABLE,
     Reason.UNKNOWN_QUOTA: _UNUSABLE,
+    Reason.MIN_RUNTIME: Trait.GUARD,
     Reason.REFUSED_BY_PLUGIN: _NONE,
     Reason.USER_LIMIT: Trait.NO_HEAD | Trait.STANDS_ASIDE | Trait.NOT_BY_EVICTION,
     Reason.BUDGET_SPENT: Trait.NO_HEAD | Trait.STANDS_ASIDE | Trait.NOT_BY_EVICTION,
@@ -282,6 +288,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         basis: Set if runtimes decided, unless any change may change the answer.
         budget: Set if a budget decided: what it lacks. `limit`, `used` and `requested` are the same
             in base units times hours, rounded.
+        guard: Set if the unit may evict others for what it lacks, and is kept from that for a time.
     """
 
     reason: Reason
@@ -300,6 +307,12 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     via: str = ""
     basis: RuntimeBasis | None = None
     budget: BudgetShortage | None = None
+    guard: Refusal | None = None
+
+    @property
+    def shown(self) -> Refusal:
+        """What users are told first: what keeps the unit from evicting others, if anything does."""
+        return self.guard or self
 
     @property
     def kind(self) -> Reason:

@@ -85,6 +85,10 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.BUDGET_SPENT: (
         "needs more {resource} than the budget of quota {quota} leaves in its period ({detail})"
     ),
+    Reason.MIN_RUNTIME: (
+        "may evict others, which {other} spares for a time after their admission: "
+        "the first of them until {time}"
+    ),
     Reason.REFUSED_BY_PLUGIN: "is refused by plugin {other}: {detail}",
     Reason.NO_QUOTA: "no quota: {quota_or_namespace}",
     Reason.AMBIGUOUS_QUOTA: "quota {quota} is not one, but {detail}; rename all but one",

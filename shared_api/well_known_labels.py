@@ -239,6 +239,10 @@ BACKFILL: Final = PREFIX + "backfill"
 STOP_POLICY: Final = PREFIX + "stop-policy"
 """Annotation on queues: Hold lets none of its units start, HoldAndDrain also evicts started
 ones."""
+PREEMPT_MIN_RUNTIME: Final = PREFIX + "preempt-min-runtime"
+"""Annotation on queues: how long after its admission a unit of it, or of a queue below it that
+states none, is not preempted; a duration, or seconds. Not upstream's. W: administrators. R: the
+scheduler."""
 BLOCK_FOR_TEST: Final = PREFIX + "block-for-test"
 """Annotation "true" on jobs, copied to waiting units: the unit is not admitted (upstream's switch
 for tests). W: users, `koord-queue hold`. R: the scheduler."""
@@ -256,6 +260,10 @@ QUOTA_TOTAL_RESOURCE: Final = QUOTA_PREFIX + "total-resource"
 RECLAIM_POLICY: Final = PREFIX + "reclaim-policy"
 """Annotation on quotas: which units may be evicted to reclaim, within min, what others borrow:
 Never (the default), LowerPriority or Any. Not upstream's."""
+RECLAIM_MIN_RUNTIME: Final = PREFIX + "reclaim-min-runtime"
+"""Annotation on quotas: how long after its admission nothing is reclaimed from a unit of it, or of
+a quota below it that states none; a duration, or seconds. Not upstream's. W: administrators. R: the
+scheduler."""
 PARKING_QUOTA: Final = PREFIX + "parking-quota"
 """Label "true" on quotas: held pods name it, and no unit is charged to it. W: the chart. R: the
 scheduler."""

@@ -49,10 +49,14 @@ class Borrowed(Answer, frozen=True):
 
 
 class Reclaimer(Answer, frozen=True):
-    """A quota that may reclaim from a unit now, perhaps only for units of higher priority."""
+    """A quota that may reclaim from a unit, perhaps only for units of higher priority.
+
+    `not_before`: from when it may, if it spares the unit now (RFC 3339); null: now.
+    """
 
     quota: str = ""
     only_lower_priority: bool = False
+    not_before: str | None = None
 
 
 class Spared(Answer, frozen=True):
@@ -79,14 +83,16 @@ class Evictor(Answer, frozen=True):
 class Eviction(Answer, frozen=True):
     """What could evict an admitted unit now.
 
-    `possible`: some unit may evict it: one of higher priority in its queue (`by_queue`), or one of
-    the quotas in `reclaimers`. `spared` says why none may, or why not in one of the two ways.
-    `units` are waiting units that would choose it, if it were their turn; `has_more`: not all were
-    asked. Rounds of evictions in progress are not considered.
+    `possible`: some unit may evict it: one of higher priority in its queue (`by_queue`, from
+    `by_queue_not_before` on if that is not null), or one of the quotas in `reclaimers`. `spared`
+    says why none may, or why not in one of the two ways. `units` are waiting units that would
+    choose it, if it were their turn; `has_more`: not all were asked. Rounds of evictions in
+    progress are not considered.
     """
 
     possible: bool = False
     by_queue: bool = False
+    by_queue_not_before: str | None = None
     reclaimers: tuple[Reclaimer, ...] = ()
     spared: tuple[Spared, ...] = ()
     units: tuple[Evictor, ...] = ()

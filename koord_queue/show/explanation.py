@@ -212,7 +212,8 @@ def _borrowed_line(each: Borrowed) -> Line:
 def _eviction_lines(eviction: Eviction, *, shows_all: bool) -> Iterator[Line]:
     yield from heading("What could evict it")
     if eviction.by_queue:
-        yield Line("units of higher priority in its queue", indent=2)
+        since = _from_when(eviction.by_queue_not_before)
+        yield Line(f"units of higher priority in its queue{since}", indent=2)
     reclaimers = [[_reclaimer_line(each)] for each in eviction.reclaimers]
     yield from _some(reclaimers, "quota", shows_all=shows_all)
     for unit in eviction.units:
@@ -231,4 +232,9 @@ def _eviction_lines(eviction: Eviction, *, shows_all: bool) -> Iterator[Line]:
 
 def _reclaimer_line(each: Reclaimer) -> Line:
     lower = ", for units of higher priority only" if each.only_lower_priority else ""
-    return Line(f"quota {each.quota}, which may reclaim what is lent{lower}", indent=2)
+    since = _from_when(each.not_before)
+    return Line(f"quota {each.quota}, which may reclaim what is lent{lower}{since}", indent=2)
+
+
+def _from_when(at: str | None) -> str:
+    return f", from {at} on" if at else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any, Final
 
 from queue_insight.insight.admitted import Admitted, Evictor
@@ -17,6 +18,7 @@ from queue_scheduler.refusal_texts import pods_message
 from shared_api.debug_api.views import FieldsOf, View
 from shared_api.lifecycle import ADMITTED
 from shared_api.quantity import format_alike
+from shared_api.timestamps import rfc3339
 
 MAX_LISTED: Final = 100
 """Units that one change lists; a change may start thousands."""
@@ -64,10 +66,14 @@ class BorrowedView(View):
 
 
 class ReclaimerView(View):
-    """A quota that may reclaim from a unit now, perhaps only for units of higher priority."""
+    """A quota that may reclaim from a unit, perhaps only for units of higher priority.
+
+    `not_before`: from when it may, if it spares the unit now (RFC 3339); null: now.
+    """
 
     quota: str
     only_lower_priority: bool
+    not_before: str | None = None
 
 
 class EvictorView(View):
@@ -94,14 +100,16 @@ class SparedView(View):
 class EvictionView(View):
     """What could evict an admitted unit now.
 
-    `possible`: some unit may evict it: one of higher priority in its queue (`by_queue`), or one of
-    the quotas in `reclaimers`. `spared` says why none may, or why not in one of the two ways.
-    `units` are waiting units that would choose it, if it were their turn; `has_more`: not all were
-    asked. Rounds of evictions in progress are not considered.
+    `possible`: some unit may evict it: one of higher priority in its queue (`by_queue`, from
+    `by_queue_not_before` on if that is not null), or one of the quotas in `reclaimers`. `spared`
+    says why none may, or why not in one of the two ways. `units` are waiting units that would
+    choose it, if it were their turn; `has_more`: not all were asked. Rounds of evictions in
+    progress are not considered.
     """
 
     possible: bool
     by_queue: bool
+    by_queue_not_before: str | None = None
     reclaimers: list[ReclaimerView]
     spared: list[SparedView]
     units: Annotated[list[EvictorView], OfUnit(counted="others")]
@@ -250,8 +258,13 @@ def view_admitted(record: CachedUnit, admitted: Admitted) -> AdmittedView:
         eviction=EvictionView(
             possible=admitted.is_possible_victim,
             by_queue=admitted.is_in_reach,
+            by_queue_not_before=_view_time(admitted.queue_spares_until),
             reclaimers=[
-                ReclaimerView(quota=each.quota, only_lower_priority=each.only_lower)
+                ReclaimerView(
+                    quota=each.quota,
+                    only_lower_priority=each.only_lower,
+                    not_before=_view_time(admitted.reclaimed_from.get(each.quota)),
+                )
                 for each in admitted.reclaimers
             ],
             spared=[
@@ -262,6 +275,10 @@ def view_admitted(record: CachedUnit, admitted: Admitted) -> AdmittedView:
             has_more=admitted.has_more,
         ),
     )
+
+
+def _view_time(at: datetime | None) -> str | None:
+    return None if at is None else rfc3339(at)
 
 
 def _view_limit(row: AppliedLimit) -> AppliedLimitView:

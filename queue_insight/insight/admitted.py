@@ -16,10 +16,10 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Loan, Reclaimer
 from queue_scheduler.framework.plugin_questions import loan_of
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
-from queue_scheduler.preemption.candidates import Kept
+from queue_scheduler.preemption.protection import Kept, spared_by_queue
 from queue_scheduler.queueing.queue_questions import class_heads
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.quota.quota_decision import AppliedLimit
+from queue_scheduler.quota.quota_decision import AppliedLimit, MinRunTime
 
 MOST_SEARCHES: Final = 10
 """Searches for victims, for one answer: each may read all running units, some milliseconds."""
@@ -42,6 +42,10 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
         kept_until: Until when; None: that has no known end.
         queue_preempts: Whether its queue lets units of higher priority evict units.
         is_in_reach: Whether it lets them evict this unit, which may run.
+        queue_spares_until: Until when its queue, or one above it, spares it
+            (`preempt-min-runtime`); None: it does not, or no longer.
+        reclaimed_from: From when each quota of `reclaimers` may take from it that spares it now
+            (`reclaim-min-runtime`).
         evictors: The pending units that would choose it now, if it were their turn; asked for only
             by `find_evictors`.
         has_more: Whether there are more that were not asked.
@@ -53,6 +57,8 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
     kept_until: datetime | None
     queue_preempts: bool
     is_in_reach: bool
+    queue_spares_until: datetime | None = None
+    reclaimed_from: dict[str, datetime] = {}
     evictors: tuple[Evictor, ...] = ()
     has_more: bool = False
 
@@ -64,7 +70,9 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_possible_victim(self) -> bool:
         """Whether it may be evicted now, by some unit."""
-        return self.kept is None and (self.is_in_reach or bool(self.reclaimers))
+        by_queue = self.is_in_reach and self.queue_spares_until is None
+        by_quota = any(each.quota not in self.reclaimed_from for each in self.reclaimers)
+        return self.kept is None and (by_queue or by_quota)
 
 
 def describe_admitted(engine: Engine, key: str, wall: datetime) -> Admitted | None:
@@ -81,14 +89,23 @@ def describe_admitted(engine: Engine, key: str, wall: datetime) -> Admitted | No
     candidates, queue = engine.candidates, engine.queues.find(record.info.queue)
     protection = candidates.protection(wall)
     kept = protection.why_kept(record)
-    on = record.admitted_on
+    on, loan = record.admitted_on, loan_of(engine.plugins, record.uid)
+    by_queue = spared_by_queue(engine.queues, record.info.queue)
+    by_quota = {
+        each.quota: candidates.spared_until(
+            record, MinRunTime(each.min_run_seconds, each.quota), wall
+        )
+        for each in (() if loan is None else loan.reclaimers)
+    }
     return Admitted(
         limits=None if on is None else tuple(on.limits()),
-        loan=loan_of(engine.plugins, record.uid),
+        loan=loan,
         kept=kept,
         kept_until=None if kept is None else protection.until(record, kept),
         queue_preempts=queue is not None and queue.rules.lets_evict,
         is_in_reach=queue is not None and candidates.may_be_preempted(queue, record),
+        queue_spares_until=candidates.spared_until(record, by_queue, wall),
+        reclaimed_from={name: until for name, until in by_quota.items() if until is not None},
     )
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from queue_insight.insight.admitted import Admitted
 from queue_scheduler.cache.unit_state import CachedUnit
-from queue_scheduler.preemption.candidates import Kept
+from queue_scheduler.preemption.protection import Kept
 from shared_api.timestamps import rfc3339
 
 _KEPT: Final[dict[Kept, str]] = {
@@ -16,6 +16,7 @@ _KEPT: Final[dict[Kept, str]] = {
     Kept.SETTLING: "its admission is being written",
     Kept.PROTECTED: "it was admitted not long ago, and is protected until {until}",
     Kept.LEFT_ALONE: "it was evicted before, and is left alone until {until}",
+    Kept.MIN_RUNTIME: "it was admitted not long ago, and is spared until {until}",
 }
 
 ADMISSION_UNKNOWN: Final = (
@@ -34,7 +35,7 @@ def spared_texts(record: CachedUnit, admitted: Admitted) -> list[tuple[str, str]
     """Return why an admitted unit is not evicted: for each reason a word, and a sentence.
 
     First what keeps it from any eviction, then why its queue does not preempt it, and why no quota
-    reclaims it.
+    reclaims it, or from when they may.
     """
     found = []
     if admitted.kept is not None:
@@ -46,6 +47,9 @@ def spared_texts(record: CachedUnit, admitted: Admitted) -> list[tuple[str, str]
     elif not admitted.is_in_reach:
         words = f"its pods run, and queue {record.queue_name} evicts only units whose pods do not"
         found.append(("PodsRun", words))
+    elif admitted.queue_spares_until is not None:
+        words = f"units of its queue may evict it from {rfc3339(admitted.queue_spares_until)} on"
+        found.append((Kept.MIN_RUNTIME.value, words))
     if admitted.loan is None:
         found.append(("NothingToReclaim", "its quota does not borrow"))
     elif not admitted.loan.borrowed:
@@ -54,4 +58,7 @@ def spared_texts(record: CachedUnit, admitted: Admitted) -> list[tuple[str, str]
     elif not admitted.reclaimers:
         words = "no quota that reclaims has an unused guarantee of what its quota borrows"
         found.append(("NoQuotaReclaims", words))
+    for quota, at in sorted(admitted.reclaimed_from.items()):
+        words = f"quota {quota} may reclaim from it from {rfc3339(at)} on"
+        found.append((Kept.MIN_RUNTIME.value, words))
     return found

@@ -245,8 +245,10 @@ def _refusal_now(engine: Engine, key: str) -> Refusal | None:
         return None
     last = refusal_of(queue, info)
     if refused_at(queue, info) is None:
-        return with_pods(engine.plugins, info, last)
+        return with_pods(engine.plugins, info, last.shown)
     refusal = engine.admission.why_refused(info)
+    if refusal is not None and last.guard is not None:
+        return last.guard
     if refusal is None and last.reason not in _PAST_FILTERS:
         return Refusal(reason=Reason.WAITING, quota=info.quota)
     return with_pods(engine.plugins, info, refusal or last)
@@ -282,7 +284,7 @@ def _read_queue(engine: Engine, name: str) -> QueueSnapshot | None:
     if rules.is_stopped:
         refusal = Refusal(reason=Reason.STOPPED_QUEUE, other=name)
     elif refused := min(_holding_back(queue), default=None, key=itemgetter(0)):
-        refusal, at = refused[1], refused[2] or 0
+        refusal, at = refused[1].shown, refused[2] or 0
     return QueueSnapshot(
         queue=rules.api_object,
         policy=rules.policy.name,

@@ -76,10 +76,10 @@ class UnitAdmission:
             return self._report(queue, info, refusal, None)
         # It fits, but the room is kept for another unit, or its queue waits for a unit in flight.
         self._rounds.wait((queue.name, number), refusal)
-        preempt = None
+        found = None
         if not queue.rules.is_backfilling or self._may_evict_behind(queue, info, moment):
-            preempt = self._rounds.displace(queue, info, refusal, moment)
-        return self._report(queue, info, refusal, preempt)
+            found = self._rounds.displace(queue, info, refusal, moment)
+        return self._report(queue, info, refusal, found)
 
     def _try(self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> Rejection | None:
         """Charge a unit if it may start; otherwise return why not, and which plugin refused."""
@@ -148,13 +148,13 @@ class UnitAdmission:
         moment: Moment,
     ) -> Refused | Preempt:
         self._let_wait(queue, info, refusal, by, shown=refusal, moment=moment, at=moment.seconds)
-        preempt = None
+        found = None
         if self._plugins.is_own(by):
             self._rounds.on_refused(info.key)  # room does not help
             return self._report(queue, info, refusal, None)
         if not queue.rules.is_backfilling or self._may_evict_behind(queue, info, moment):
-            preempt = self._rounds.evict(queue, info, refusal, moment)
-        return self._report(queue, info, refusal, preempt)
+            found = self._rounds.evict(queue, info, refusal, moment)
+        return self._report(queue, info, refusal, found)
 
     def _let_wait(
         self,
@@ -282,6 +282,9 @@ class UnitAdmission:
         held_up = None if self._rounds.is_idle else self._rounds.hold_up(queue, info, moment)
         if held_up is not None and held_up.reason is not Reason.WAITING_FOR_PODS_RUNNING:
             found.append(held_up)
+        last = queue.pending.class_of(info).refusal
+        if found and last is not None and last.guard is not None:
+            found.append(last.guard)  # the unit is asked again at the time that it names
         return [*found, *refusals_by_order(queue, info)]
 
     def would_evict(
@@ -294,10 +297,25 @@ class UnitAdmission:
         return self._rounds.would_evict(queue, info, wall)
 
     def _report(
-        self, queue: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, preempt: Preempt | None
+        self,
+        queue: SchedulingQueue,
+        info: QueueUnitInfo,
+        refusal: Refusal,
+        found: Preempt | Refusal | None,
     ) -> Refused | Preempt:
+        """Return the decision about a refused unit: the evictions for it, or why it waits.
+
+        Args:
+            queue: Its queue.
+            info: The unit.
+            refusal: Why it was refused.
+            found: The evictions, or what keeps it from evicting others for a time.
+        """
+        if isinstance(found, Refusal):
+            refusal = found
+            queue.pending.guard(info, found)
         # Nothing is charged and no head changes, so only the turn passes on.
         wake = self._wake_up.pass_on()
-        if preempt is not None:
-            return replace(preempt, wake=wake)
+        if isinstance(found, Preempt):
+            return replace(found, wake=wake)
         return Refused(unit=info.key, queue=queue.name, refusal=refusal, wake=wake)

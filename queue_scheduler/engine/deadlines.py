@@ -44,7 +44,8 @@ be asked again; `queue_due_at` returns the same at any time::
     no victims were found                    `SEARCH_AGAIN_SECONDS`: they are not looked for
     condition Evicted=True of a victim       `STUCK_SECONDS`: no other round while it leaves
     status.lastAllocateTime of an admitted   defaultReclaimProtectTime, `LEFT_ALONE_SECONDS` if it
-    unit                                     was evicted before: it is no victim
+    unit                                     was evicted before, or the time that its queue or
+                                             quota states (`preemption.protection`): it is no victim
     an admission that is being written       `SETTLING_SECONDS`: it is no victim
     condition PodsReady=True, of units that  spec.maximumExecutionTimeSeconds: a promise changes
     declare an end                           (`Backfill.again_seconds`)

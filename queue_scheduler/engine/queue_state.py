@@ -72,6 +72,9 @@ class QueueState:
         if current is not None and self._units.queues.turns.rank(name) != rank:
             self._wake_up.wake_all(current)  # waiters are ordered by the rank of their queue
         options = self._read_options(queue, current)
+        before = None if current is None else current.rules.options.preempt_min_seconds
+        if before != options.preempt_min_seconds:
+            self._wake_up.on_run_times_changed()  # queues below it may have that from it
         current = self._units.queues.put(queue, policy, rank)
         self._units.set_options(current, options)
         self._track_use(current)
@@ -86,6 +89,8 @@ class QueueState:
             return False
         answered = self._plugins.facts.on_queue_gone(name)
         waiting = self._units.pull_out(queue)
+        if queue.rules.options.preempt_min_seconds is not None:
+            self._wake_up.on_run_times_changed()
         self._units.queues.remove(name)
         self._units.usage.fair.track(name, None, ())
         self._units.bound_again(name)

@@ -24,4 +24,4 @@ def refusal_of_unit(engine: Engine, key: str) -> Refusal | None:
         return Refusal(reason=Reason.WRITE_FAILED, detail="its admission was not written")
     if record.state is not UnitState.WAITING or queue is None or record.info is None:
         return None
-    return with_pods(engine.plugins, record.info, refusal_of(queue, record.info))
+    return with_pods(engine.plugins, record.info, refusal_of(queue, record.info).shown)

@@ -212,6 +212,10 @@ class WakeUp:
         self._turns.on_use_replaced()
         queues.changed_heads.update(dict.fromkeys((*queues.quotas(), *self._protected)))
 
+    def on_run_times_changed(self) -> None:
+        """Ask classes again that wait until units may be evicted, after a change of such times."""
+        self._rounds.waiters.wake_timed()
+
     def _protect_first_units(self) -> None:
         """Pass the first pending unit of each quota to the plugins that keep guarantees."""
         queues, records = self._units.queues, self._units.records

@@ -31,7 +31,7 @@ import msgspec
 
 from queue_scheduler.decision import Notice, Refusal
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
-from queue_scheduler.quota.quota_decision import AppliedLimit, Borrowed, PodStage
+from queue_scheduler.quota.quota_decision import AppliedLimit, Borrowed, MinRunTime, PodStage
 from queue_scheduler.quota.quota_view import QuotaView
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
@@ -460,11 +460,37 @@ class Reclaiming(Protocol):
         ...
 
 
+@runtime_checkable
+class MinRunTimes(Protocol):
+    """Spares units that were admitted not long ago when owners take back what others borrow."""
+
+    @property
+    def spares(self) -> bool:
+        """Whether any time is stated."""
+        ...
+
+    @property
+    def min_run_changes(self) -> int:
+        """A count that increases when other answers are possible; classes are asked again then."""
+        ...
+
+    def min_run_time(self, quota: str, victim: str) -> MinRunTime | None:
+        """Return how long `quota` reclaims nothing from a unit of quota `victim`; None: at once."""
+        ...
+
+
 class Reclaimer(msgspec.Struct, frozen=True, gc=False):
-    """A quota whose units may reclaim; `only_lower`: only from units of lower priority."""
+    """A quota whose units may reclaim.
+
+    Attributes:
+        quota: Its name.
+        only_lower: Whether it does so only from units of lower priority.
+        min_run_seconds: How long after its admission it takes nothing from the unit.
+    """
 
     quota: str
     only_lower: bool
+    min_run_seconds: float = 0.0
 
 
 class Loan(msgspec.Struct, frozen=True, gc=False):

@@ -29,6 +29,7 @@ class PluginRunner:
         filters: Plugins that refuse units.
         own: The engine's own filters that refuse anything now (`set_own`).
         reclaiming: Plugins that let owners reclaim what others borrow.
+        sparing: Plugins that spare units when owners do that.
         noted: What the unit of the last `reserve` was compared with, if a plugin noted it.
     """
 
@@ -48,6 +49,7 @@ class PluginRunner:
         self._contention = [p for p in plugins if takes_part(p, points.Contention)]
         self._chains = [p for p in plugins if takes_part(p, points.QuotaChains)]
         self.reclaiming = [p for p in plugins if takes_part(p, points.Reclaiming)]
+        self.sparing = [p for p in plugins if takes_part(p, points.MinRunTimes)]
 
     def __iter__(self) -> Iterator[points.Plugin]:
         return iter(self.plugins)

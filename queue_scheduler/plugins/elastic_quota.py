@@ -31,12 +31,12 @@ from queue_scheduler.framework.extension_points import (
 )
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.quota.capacity import NodeCapacity
-from queue_scheduler.quota.quota_decision import Demand, PodStage, QuotaProblem
+from queue_scheduler.quota.quota_decision import Demand, MinRunTime, PodStage, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import ReclaimPolicy
 from queue_scheduler.quota_cache.pressing_pods import PRESSED, PressingPod, PressingPods
 from queue_scheduler.quota_cache.quota_ledger import ForeignCharge
-from queue_scheduler.quota_cache.reclaim import find_borrowing, find_owners
+from queue_scheduler.quota_cache.reclaim import find_borrowing, find_min_run_time, find_owners
 from queue_scheduler.quota_plugin import QuotaPlugin
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_UID, Uid
@@ -225,6 +225,22 @@ class ElasticQuotaPlugin(QuotaPlugin):
         only_lower = node.spec.reclaims is ReclaimPolicy.LOWER_PRIORITY
         return ReclaimTerms(find_borrowing(trees, info.quota, self.demand_of(info)), only_lower)
 
+    @property
+    def spares(self) -> bool:
+        """Whether any quota states how long nothing is reclaimed from a unit."""
+        return self.quotas.stated.min_run_times > 0
+
+    @property
+    def min_run_changes(self) -> int:
+        """A count that increases when other such times may count."""
+        return self.quotas.stated.min_run_changes
+
+    def min_run_time(self, quota: str, victim: str) -> MinRunTime | None:
+        """Return how long a quota reclaims nothing from a unit of another; None: at once."""
+        if not self.spares:
+            return None
+        return find_min_run_time(self.quotas.trees, quota, victim)
+
     def _find_reclaimers(self, quota: str, demand: Demand) -> tuple[Reclaimer, ...]:
         """Return the quotas that are owed a part of a charge, and whose policy is to reclaim."""
         trees, domain = self.quotas.trees, self.domain_of(quota)
@@ -234,7 +250,11 @@ class ElasticQuotaPlugin(QuotaPlugin):
             if self.domain_of(name) == domain  # else nothing that is evicted makes room
         ]
         return tuple(
-            Reclaimer(name, policy is ReclaimPolicy.LOWER_PRIORITY)
+            Reclaimer(
+                name,
+                policy is ReclaimPolicy.LOWER_PRIORITY,
+                0.0 if (spared := self.min_run_time(name, quota)) is None else spared.seconds,
+            )
             for name, policy in policies
             if policy is not ReclaimPolicy.NEVER
         )

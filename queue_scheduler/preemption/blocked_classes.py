@@ -123,6 +123,12 @@ class BlockedClasses:
                 del self._stood_back[waiter]
                 self._woken[waiter] = None
 
+    def wake_timed(self) -> None:
+        """Wake the classes that wait for a time: rules have changed, and it may be another."""
+        timers, self._timers = self._timers, {}
+        for queue, times in timers.items():
+            self._woken.update(dict.fromkeys((queue, number) for number in times))
+
     def wake_due(self, queue: str, now: float, releases: Releases) -> None:
         """Wake the classes of a queue whose time has come."""
         timers, in_vain = self._timers.get(queue, {}), self._in_vain.get(queue, {})

@@ -3,15 +3,14 @@
 There are two causes. A *queue* that preempts: its units of lower priority whose pods do not all
 run, or also running ones if its annotation allows that. A *quota* that reclaims: units of quotas
 that borrow, in any queue (`Reclaiming`). Both leave alone units that are labeled not preemptible,
-that leave already, or that were admitted within the protect time, and units that would stand before
-the preemptor again once they are requeued, and keep it from its turn.
+that leave already, or that were admitted within the protect time (`protection`), and units that
+would stand before the preemptor again once they are requeued, and keep it from its turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
-from enum import Enum
+from datetime import datetime
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -27,29 +26,30 @@ from queue_scheduler.cache.admitted_units import (
 from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.cache.unit_state import (
     CachedUnit,
-    UnitState,
     checkpoint_of,
-    is_preemptible,
 )
-from queue_scheduler.decision import Refusal, Trait, Victim, reasons_with
+from queue_scheduler.decision import Reason, Refusal, Trait, Victim, reasons_with
 from queue_scheduler.framework.extension_points import Lent, ReclaimTerms
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.preemption.borrowers import Borrowers
+from queue_scheduler.preemption.protection import (
+    FOR_A_TIME,
+    Kept,
+    Protection,
+    SparedBy,
+    spared_by_queue,
+    spared_by_quotas,
+)
 from queue_scheduler.preemption.victim_selection import Candidate, choose_victims
 from queue_scheduler.queueing.queue_policies import creation_order
 from queue_scheduler.queueing.queue_questions import would_keep_from_turn
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.quota.quota_decision import MinRunTime
 from shared_api.objects.meta import Timestamp, Uid, find_condition
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import (
-    PODS_READY,
-    PREEMPTED,
-    RECLAIMED,
-    is_being_evicted,
-    was_evicted,
-)
-from shared_api.timestamps import MAX_CLOCK_SKEW, read_time, rfc3339
+from shared_api.queue_unit_phases import PODS_READY, PREEMPTED, RECLAIMED
+from shared_api.timestamps import read_time, rfc3339
 
 HOPELESS: Final = reasons_with(Trait.NOT_BY_EVICTION)
 """Refusals that no eviction ends, or only evictions that the refused unit may not ask for."""
@@ -57,30 +57,8 @@ HOPELESS: Final = reasons_with(Trait.NOT_BY_EVICTION)
 SETTLING_SECONDS: Final = 1.0
 """After this time a unit whose admission is being written may be considered: it is written then."""
 
-LEFT_ALONE_SECONDS: Final = 60.0
-"""For this time a unit that was evicted before keeps its next place, whatever the protect time:
-else a stream of short units that come first would stop it again and again without progress."""
-
 _OF_CREATION: Final = 3
 """Terms of `creation_order`, with which the order keys of all built-in policies end."""
-
-
-class Kept(Enum):
-    """Why a unit is not evicted for another now."""
-
-    # Members are singletons; Enum's own hash is a call of Python code.
-    __hash__ = object.__hash__
-
-    NOT_PREEMPTIBLE = "NotPreemptible"
-    BEING_DELETED = "BeingDeleted"
-    LEAVING = "Leaving"
-    """Its eviction is requested already."""
-    SETTLING = "Settling"
-    """Its admission is being written."""
-    PROTECTED = "Protected"
-    """It was admitted within the protect time."""
-    LEFT_ALONE = "LeftAlone"
-    """It was evicted before, and admitted again within `LEFT_ALONE_SECONDS` or the protect time."""
 
 
 class FoundVictims(msgspec.Struct, frozen=True, gc=False):
@@ -90,11 +68,13 @@ class FoundVictims(msgspec.Struct, frozen=True, gc=False):
         reason: The reason of the evictions, `PREEMPTED` or `RECLAIMED`.
         victims: The units to evict, the cheapest first; may be empty.
         again_seconds: After this time a search may find more; None: time alone changes nothing.
+        guard: Without victims: what keeps the unit from evicting others for a time.
     """
 
     reason: str
     victims: tuple[Victim, ...]
     again_seconds: float | None = None
+    guard: Refusal | None = None
 
 
 Batches: TypeAlias = Iterable[Batch]
@@ -133,9 +113,29 @@ class VictimCandidates:
                 return True
         return False
 
-    def protection(self, wall: datetime) -> Protection:
-        """Return which units are not evicted for any other at a time."""
-        return Protection(wall, self.protect_seconds)
+    def protection(self, wall: datetime, spared_by: SparedBy | None = None) -> Protection:
+        """Return which units are not evicted at a time, for any other or with what is stated."""
+        return Protection(wall, self.protect_seconds, spared_by)
+
+    def spared_until(
+        self, record: CachedUnit, spared: MinRunTime | None, wall: datetime
+    ) -> datetime | None:
+        """Return until when an admitted unit is spared by a stated time alone; None: it is not."""
+        if spared is None:
+            return None
+        protection = self.protection(wall, lambda _: spared)
+        if protection.why_kept(record) is not Kept.MIN_RUNTIME:
+            return None
+        return protection.until(record, Kept.MIN_RUNTIME)
+
+    def _protection_from(
+        self, reason: str, queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime
+    ) -> Protection:
+        """Return which units are not evicted for a unit, by the reason of the eviction."""
+        if reason == RECLAIMED:
+            return self.protection(wall, spared_by_quotas(self._plugins, info.quota))
+        stated = spared_by_queue(self._units.queues, queue.name)
+        return self.protection(wall, None if stated is None else lambda _: stated)
 
     def may_be_preempted(self, queue: SchedulingQueue, record: CachedUnit) -> bool:
         """Return whether its queue lets units of higher priority evict an admitted unit."""
@@ -201,7 +201,8 @@ class VictimCandidates:
         found = FoundVictims(PREEMPTED, ())
         passed_over = frozenset((*leaving, *(victim.uid for victim in must)))
         for reason, batches in self._sources(queue, info):
-            look = _Look(self._units, queue, info, wall, self.protect_seconds, passed_over)
+            protection = self._protection_from(reason, queue, info, wall)
+            look = _Look(self._units, queue, info, protection, passed_over)
             candidates = (one for bucket, keys in batches for one in look.candidates(bucket, keys))
             enough = partial(self._is_enough, info, leaving)
             everybody = partial(self._would_all_do, info, leaving, batches)
@@ -212,7 +213,10 @@ class VictimCandidates:
                 return FoundVictims(reason, (*must, *victims))
             again = (look.again_seconds(), found.again_seconds)
             found = FoundVictims(
-                reason, (), min((at for at in again if at is not None), default=None)
+                reason,
+                (),
+                min((at for at in again if at is not None), default=None),
+                found.guard or look.guard(),
             )
         return found
 
@@ -220,12 +224,13 @@ class VictimCandidates:
         self, queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime
     ) -> FoundVictims:
         """Return the units in flight in a queue that waits for pods, if the unit may evict them."""
-        look = _Look(self._units, queue, info, wall, self.protect_seconds)
+        protection = self._protection_from(PREEMPTED, queue, info, wall)
+        look = _Look(self._units, queue, info, protection)
         batches = self._of_queue(queue, info, running=True) if queue.rules.lets_evict else ()
         candidates = [one for bucket, keys in batches for one in look.candidates(bucket, keys)]
         victims = [look.victim(one) for one in candidates if one.uid in queue.in_flight]
         if len(victims) < len(queue.in_flight):
-            return FoundVictims(PREEMPTED, (), look.again_seconds())
+            return FoundVictims(PREEMPTED, (), look.again_seconds(), look.guard())
         return FoundVictims(PREEMPTED, tuple(victims))
 
     def _sources(
@@ -288,54 +293,6 @@ class VictimCandidates:
         return self._plugins.check_without(info, [*leaving, *uids]) is None
 
 
-_FOR_A_TIME: Final = frozenset({Kept.PROTECTED, Kept.LEFT_ALONE})
-
-
-class Protection:
-    """Which units are not evicted for any other, at one time."""
-
-    def __init__(self, wall: datetime, protect_seconds: float) -> None:
-        self._protect_seconds = protect_seconds
-        self._protected_from = rfc3339(wall - timedelta(seconds=protect_seconds))
-        left_alone = self.seconds(is_back=True)
-        self._left_alone_from = rfc3339(wall - timedelta(seconds=left_alone))
-        self._latest = rfc3339(wall + MAX_CLOCK_SKEW)
-
-    def seconds(self, *, is_back: bool) -> float:
-        """Return for how long after its admission a unit is not evicted.
-
-        Args:
-            is_back: Whether it was evicted before.
-        """
-        least = LEFT_ALONE_SECONDS if is_back else 0.0
-        return max(self._protect_seconds, least)
-
-    def until(self, record: CachedUnit, kept: Kept) -> datetime | None:
-        """Return until when a unit is kept; None if its time has no end that is known."""
-        granted = read_time(record.unit.status.last_allocate_time or "")
-        if granted is None or kept not in _FOR_A_TIME:
-            return None
-        return granted + timedelta(seconds=self.seconds(is_back=kept is Kept.LEFT_ALONE))
-
-    def why_kept(self, record: CachedUnit) -> Kept | None:
-        """Return why a unit is not evicted now; None if it may be."""
-        unit = record.unit
-        if not is_preemptible(record):
-            return Kept.NOT_PREEMPTIBLE
-        if unit.metadata.deletion_timestamp is not None:
-            return Kept.BEING_DELETED
-        if is_being_evicted(unit):
-            return Kept.LEAVING
-        if record.state is UnitState.ASSUMED:
-            return Kept.SETTLING
-        granted = unit.status.last_allocate_time or ""
-        if not self._left_alone_from < granted <= self._latest:
-            return None
-        if was_evicted(unit):
-            return Kept.LEFT_ALONE
-        return Kept.PROTECTED if granted > self._protected_from else None
-
-
 class _Look:
     """One look at units, at one time; notes which ones it skipped for now.
 
@@ -348,18 +305,18 @@ class _Look:
         units: UnitCache,
         queue: SchedulingQueue,
         info: QueueUnitInfo,
-        wall: datetime,
-        protect_seconds: float,
+        protection: Protection,
         leaving: frozenset[Uid] = frozenset(),
     ) -> None:
         self._units = units
         self._queue, self._info = queue, info
         self._before = 0  # how many of those that may go would stand before the preemptor
         self._leaving = leaving
-        self._wall = wall
-        self._protection = Protection(wall, protect_seconds)
+        self._protection, self._wall = protection, protection.wall
         # The first admission among the skipped units, by whether they were evicted before.
         self._first_kept: dict[bool, Timestamp] = {}
+        # Until when the first of those is spared whose queue or quota states a time, and which.
+        self._first_spared: tuple[datetime, str] | None = None
         self._is_settling = False
 
     def candidates(self, bucket: Bucket, keys: Iterable[str]) -> Iterator[Candidate]:
@@ -399,11 +356,22 @@ class _Look:
         """Return in how many seconds a skipped unit may be evicted; None: none was skipped."""
         if self._is_settling:
             return SETTLING_SECONDS
-        rests = (
+        rests = [
             self._protection.seconds(is_back=is_back) - _seconds_since(granted, self._wall)
             for is_back, granted in self._first_kept.items()
+        ]
+        if self._first_spared is not None:
+            rests.append((self._first_spared[0] - self._wall).total_seconds())
+        return max(SETTLING_SECONDS, min(rests)) if rests else None
+
+    def guard(self) -> Refusal | None:
+        """Return the refusal if units were skipped whose queue or quota spares them for a time."""
+        if self._first_spared is None:
+            return None
+        until, by = self._first_spared
+        return Refusal(
+            reason=Reason.MIN_RUNTIME, quota=self._info.quota, other=by, detail=rfc3339(until)
         )
-        return max(SETTLING_SECONDS, min(rests)) if self._first_kept else None
 
     def _may_go(self, record: CachedUnit) -> bool:
         if record.uid in self._leaving:
@@ -413,12 +381,23 @@ class _Look:
             return True
         if kept is Kept.SETTLING:
             self._is_settling = True
-        elif kept in _FOR_A_TIME:
+        elif kept is Kept.MIN_RUNTIME:
+            self._note_spared(record)
+        elif kept in FOR_A_TIME:
             granted, is_back = record.unit.status.last_allocate_time, kept is Kept.LEFT_ALONE
             first = self._first_kept.get(is_back)
             if granted is not None and (first is None or granted < first):
                 self._first_kept[is_back] = granted
         return False
+
+    def _note_spared(self, record: CachedUnit) -> None:
+        until, spared = (
+            self._protection.until(record, Kept.MIN_RUNTIME),
+            self._protection.spared(record),
+        )
+        if until is not None and spared is not None:
+            found = (until, spared.by)
+            self._first_spared = min(found, self._first_spared or found)
 
     def _returns_in_front(self, record: CachedUnit) -> bool:
         """Return whether a unit, once evicted, would keep the preemptor from its turn.

@@ -84,6 +84,7 @@ class PreemptionRounds:
         self.waiters = BlockedClasses()
         self.is_idle = True
         self.other_changes = 0
+        self._min_run_changes = 0
 
     def _keep(self, nominations: Nominations) -> None:
         self.nominations = nominations
@@ -93,10 +94,11 @@ class PreemptionRounds:
 
     def evict(
         self, queue: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
-    ) -> Preempt | None:
+    ) -> Preempt | Refusal | None:
         """Return the evictions for a unit that the filters have just refused, or None.
 
-        If time alone may change that, the unit's class is asked again.
+        A refusal says what keeps it from evictions for a time. If time alone may change the answer,
+        the unit's class is asked again.
         """
         own = self._nominated.get(info.key)
         if own is None and not self.search.may_evict(queue, info):
@@ -128,7 +130,7 @@ class PreemptionRounds:
         refusal: Refusal,
         gone: Sequence[Uid],
         moment: Moment,
-    ) -> Preempt | None:
+    ) -> Preempt | Refusal | None:
         own = self._nominated.get(info.key)
         if own is not None and not own.failed:
             # All victims have left, and their room was taken before their last pods were gone.
@@ -193,8 +195,11 @@ class PreemptionRounds:
 
     def displace(
         self, queue: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
-    ) -> Preempt | None:
-        """Return the in-flight units to evict, in a queue that waits for pods to run."""
+    ) -> Preempt | Refusal | None:
+        """Return the in-flight units to evict, in a queue that waits for pods to run.
+
+        A refusal is as that of `evict`.
+        """
         if refusal.reason is Reason.ROOM_FOR_PREEMPTOR:
             return None
         domains = self._plugins.domains(info.quota)
@@ -264,11 +269,11 @@ class PreemptionRounds:
         refusal: Refusal,
         found: FoundVictims,
         now: float,
-    ) -> Preempt | None:
+    ) -> Preempt | Refusal | None:
         if not found.victims:
             if found.again_seconds is not None:
                 self._ask_again(queue, info, now + found.again_seconds)
-            return None
+            return found.guard
         domains, until = self._plugins.domains(info.quota), now + NOMINATED_SECONDS
         own = self._nominated.get(info.key)
         if own is not None and own.tries >= MAX_TRIES:
@@ -388,6 +393,13 @@ class PreemptionRounds:
         self.waiters.wake_due(queue, now, self._count_releases())
         return self.take_woken()
 
+    def on_quotas_changed(self) -> None:
+        """Ask classes again that wait for a time, if quotas state other times now."""
+        changes = sum([each.min_run_changes for each in self._plugins.sparing])
+        if changes != self._min_run_changes:
+            self._min_run_changes = changes
+            self.waiters.wake_timed()
+
     def next_time(self, queue: str) -> float | None:
         """Return when to call `on_time` for a queue; None if not before it is woken."""
         if self.is_idle:
@@ -466,6 +478,7 @@ class PreemptionRounds:
         twin._writing, twin.rests = dict(self._writing), dict(self.rests)
         twin.waiters = self.waiters.copy()
         twin.is_idle, twin.other_changes = self.is_idle, self.other_changes
+        twin._min_run_changes = self._min_run_changes
         return twin
 
     def validate(self) -> None:

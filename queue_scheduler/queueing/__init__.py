@@ -12,7 +12,8 @@ Read in this order:
    accounts are ordered, ``fair_classes`` takes the place of ``pending_classes``, with
    ``account_ranks`` and ``growing_heap``.
 4. ``turn_order``, ``turns``: which queue has its turn; ``queue_set``: all queues.
-5. ``managed_queues``: what a queue has from the ElasticQuota that it was made for.
+5. ``managed_queues``: what a queue has from the ElasticQuota that it was made for;
+   ``parent_queues``: which queue stands above another.
 
 Not here: whether a unit fits (``queue_scheduler.quota_cache``), and Queue objects in the API server
 (``queue_scheduler.queue_objects``).

@@ -24,17 +24,26 @@ from shared_api.well_known_labels import (
     CREATED_BY_IMPORT,
     FAIR_SHARE_FROM,
     LEGACY_PREFIX,
+    PREEMPT_MIN_RUNTIME,
     PREFIX,
     QUEUE_POLICY,
     QUOTA_FULLNAME,
     QUOTA_PARENT,
     QUOTA_QUEUE_ENABLE,
+    RECLAIM_MIN_RUNTIME,
     is_managed_queue,
     read_annotation,
 )
 
-_NOT_COPIED: Final = frozenset((COPIED_ANNOTATIONS, FAIR_SHARE_FROM))
-"""What the scheduler itself writes on queues about where their settings are from."""
+_NOT_COPIED: Final = frozenset(
+    (
+        # What the scheduler itself writes on queues about where their settings are from.
+        *(COPIED_ANNOTATIONS, FAIR_SHARE_FROM),
+        # Quotas and queues inherit these down trees of their own: a copy would count twice.
+        *(PREEMPT_MIN_RUNTIME, RECLAIM_MIN_RUNTIME),
+    )
+)
+"""Annotations with the prefix that a queue does not have from its quota."""
 
 
 class PolicyStatement(msgspec.Struct, frozen=True):

@@ -22,7 +22,9 @@ from shared_api.well_known_labels import (
     ENABLE_PREEMPTION,
     MAX_DEPTH,
     MAX_PRIORITY,
+    PREEMPT_MIN_RUNTIME,
     PREEMPT_RUNNING,
+    RECLAIM_MIN_RUNTIME,
     STATUS_REFRESH_INTERVAL,
     STOP_POLICY,
     UNREAD_CEILING,
@@ -79,6 +81,8 @@ class QueueOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         preempts: Whether a unit may evict others of the queue that have a lower priority; those
             whose pods do not all run yet.
         preempts_running: Whether also those whose pods all run.
+        preempt_min_seconds: How long after its admission none of its units is preempted; None: what
+            the queue above it states counts.
     """
 
     max_depth: int | None = None
@@ -86,6 +90,7 @@ class QueueOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     preempts: bool = False
     preempts_running: bool = False
     backfill: bool = False
+    preempt_min_seconds: float | None = None
     stop: StopPolicy = StopPolicy.NONE
     max_priority: int | None = None
     priority_threshold: int = PRIORITY_THRESHOLD
@@ -125,6 +130,7 @@ def read_options(queue: Queue, before: QueueOptions = DEFAULT_OPTIONS) -> QueueO
         waits_for_pods=reader.is_on(WAIT_FOR_PODS_RUNNING),
         preempts=reader.is_on(ENABLE_PREEMPTION),
         preempts_running=reader.is_on(PREEMPT_RUNNING),
+        preempt_min_seconds=reader.preempt_min_runtime(before.preempt_min_seconds),
         backfill=reader.is_on(BACKFILL),
         stop=reader.stop(before.stop),
         max_priority=reader.max_priority(before.max_priority),
@@ -226,16 +232,28 @@ class _AnnotationReader:
             self._keep(STATUS_REFRESH_INTERVAL, text, _DURATION, f"{before:g}s")
             return before
 
+    def preempt_min_runtime(self, before: float | None) -> float | None:
+        """Return `koord-queue/preempt-min-runtime` in seconds; absent or empty: None."""
+        if read_annotation(self._annotations, RECLAIM_MIN_RUNTIME) is not None:
+            problem = (
+                f"annotation {RECLAIM_MIN_RUNTIME} has no effect on a queue; set it on a quota"
+            )
+            self.problems.append(problem)
+        return self._seconds(PREEMPT_MIN_RUNTIME, before, "none")
+
     def check_timeout(self, before: float | None) -> float | None:
         """Return `koord-queue/admission-check-timeout` in seconds; absent or empty: None."""
-        text = read_annotation(self._annotations, ADMISSION_CHECK_TIMEOUT)
+        return self._seconds(ADMISSION_CHECK_TIMEOUT, before, "the setting")
+
+    def _seconds(self, key: str, before: float | None, otherwise: str) -> float | None:
+        """Return a time in seconds; absent or empty: None, which is `otherwise` in words."""
+        text = read_annotation(self._annotations, key)
         if not text:
             return None
         try:
             return parse_seconds(text)
         except DurationError:
-            stays = "the setting" if before is None else f"{before:g}s"
-            self._keep(ADMISSION_CHECK_TIMEOUT, text, _DURATION, stays)
+            self._keep(key, text, _DURATION, otherwise if before is None else f"{before:g}s")
             return before
 
     def _keep(self, key: str, text: str, what: str, stays: object) -> None:

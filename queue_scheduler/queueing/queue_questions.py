@@ -82,7 +82,7 @@ def _reasons_of(
     order = unit_class.order
     count = len(order)
     if unit_class.refusal is not None:
-        yield unit_class.refusal.reason, count
+        yield unit_class.refusal.shown.reason, count
         return
     if queue.in_flight:
         yield Reason.WAITING_FOR_PODS_RUNNING, count

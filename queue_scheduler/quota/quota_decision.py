@@ -92,6 +92,18 @@ class Borrowed(msgspec.Struct, frozen=True, gc=False):
         return self.used - self.guaranteed
 
 
+class MinRunTime(msgspec.Struct, frozen=True, gc=False):
+    """How long after its admission a unit is not evicted for some others, and what says so.
+
+    Attributes:
+        seconds: The time.
+        by: The name of the quota or queue that states it.
+    """
+
+    seconds: float
+    by: str
+
+
 class ProblemKind(StrEnum):
     """What may be wrong with a quota; the values are reasons of events and never change."""
 

@@ -14,6 +14,7 @@ import msgspec
 
 from queue_scheduler.quota.quota_decision import ProblemKind, QuotaProblem
 from queue_scheduler.quota.quota_settings import wrap_int64
+from shared_api.durations import DurationError, parse_seconds
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_TIME, NO_UID, Timestamp, Uid
 from shared_api.objects.pod import QuantityText
@@ -23,6 +24,7 @@ from shared_api.resource_names import RENAMED, RENAMED_BATCH, rename_deprecated
 from shared_api.text_decoding import TextError, decode_json
 from shared_api.well_known_labels import (
     MAX_JOBS,
+    PREEMPT_MIN_RUNTIME,
     QUOTA_ALLOW_LENT,
     QUOTA_IGNORE_DEFAULT_TREE,
     QUOTA_IS_PARENT,
@@ -32,6 +34,7 @@ from shared_api.well_known_labels import (
     QUOTA_SHARED_WEIGHT,
     QUOTA_TOTAL_RESOURCE,
     QUOTA_TREE_ID,
+    RECLAIM_MIN_RUNTIME,
     RECLAIM_POLICY,
     ROOT_QUOTA,
     read_annotation,
@@ -69,7 +72,8 @@ class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `weight` is the effective one: the annotation's, or `max` if that is absent, unreadable or all
     zero. `total` is the total of the tree whose root this is. `kept` is the part of its min that
-    its siblings cannot use even while it is idle (only of ElasticQuotaTrees).
+    its siblings cannot use even while it is idle (only of ElasticQuotaTrees). For `min_run_seconds`
+    after its admission nothing is reclaimed from a unit; None: the quota states no such time.
     """
 
     name: str
@@ -89,6 +93,7 @@ class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     total: Amounts | None = None
     namespaces: tuple[str, ...] = ()
     reclaims: ReclaimPolicy = ReclaimPolicy.NEVER
+    min_run_seconds: float | None = None
     problems: tuple[QuotaProblem, ...] = ()
 
     @property
@@ -102,8 +107,13 @@ class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return (self.created, self.namespace, self.name)
 
 
-def parse_quota(quota: ElasticQuota) -> QuotaSpec:
-    """Return the content of the object, with the problems found while parsing it."""
+def parse_quota(quota: ElasticQuota, before: QuotaSpec | None = None) -> QuotaSpec:
+    """Return the content of the object, with the problems found while parsing it.
+
+    Args:
+        quota: The object.
+        before: What was in force. Its run time stays if that of the object cannot be read.
+    """
     reader = _Reader(quota)
     meta = quota.metadata
     maximum = reader.amounts("spec.max", quota.spec.max)
@@ -128,6 +138,7 @@ def parse_quota(quota: ElasticQuota) -> QuotaSpec:
         total=reader.annotated_amounts(QUOTA_TOTAL_RESOURCE),
         namespaces=reader.namespaces(),
         reclaims=reader.reclaim_policy(),
+        min_run_seconds=reader.min_run_seconds(None if before is None else before.min_run_seconds),
         problems=tuple(reader.problems),
     )
 
@@ -223,6 +234,26 @@ class _Reader:
                 f"annotation {RECLAIM_POLICY}: {text!r} is none of {known}; nothing is reclaimed",
             )
             return ReclaimPolicy.NEVER
+
+    def min_run_seconds(self, before: float | None) -> float | None:
+        annotations = self._meta.annotations
+        if read_annotation(annotations, PREEMPT_MIN_RUNTIME) is not None:
+            self._report(
+                ProblemKind.UNREADABLE_ANNOTATION,
+                f"annotation {PREEMPT_MIN_RUNTIME} has no effect on a quota; set it on a queue",
+            )
+        text = read_annotation(annotations, RECLAIM_MIN_RUNTIME)
+        if not text:
+            return None
+        try:
+            return parse_seconds(text)
+        except DurationError as error:
+            stays = "none" if before is None else f"{before:g}s"
+            self._report(
+                ProblemKind.UNREADABLE_ANNOTATION,
+                f"annotation {RECLAIM_MIN_RUNTIME}: {error}; what was in force stays: {stays}",
+            )
+            return before
 
     def compare(self, minimum: Amounts, maximum: Amounts) -> None:
         for kind, text in min_against_max(minimum, maximum):

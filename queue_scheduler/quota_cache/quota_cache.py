@@ -82,8 +82,9 @@ class QuotaCache:
 
     def on_quota(self, quota: ElasticQuota) -> None:
         """Take a new or changed ElasticQuota; never raises: what is wrong is in `problems`."""
-        spec = parse_quota(quota)
-        known = self.stated.find(spec.namespace, spec.name)
+        meta = quota.metadata
+        known = self.stated.find(meta.namespace, meta.name)
+        spec = parse_quota(quota, known if known is not None and known.uid == meta.uid else None)
         if known is not None and known.uid == spec.uid and self._settings.multi_quota_tree:
             spec = keep_tree(known, spec)
         if known != spec:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from copy import copy
 from typing import TypeAlias
 
-from queue_scheduler.quota.quota_decision import Borrowed, Demand
+from queue_scheduler.quota.quota_decision import Borrowed, Demand, MinRunTime
 from queue_scheduler.quota_cache.min_guarantee import Entitlements, limited_items
 from queue_scheduler.quota_cache.quota_ledger import QuotaLedger
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage
@@ -114,6 +114,25 @@ def _find_lenders(
         for each, amount in zip(siblings, unused, strict=True)
         if amount > 0 and lent > 0
     )
+
+
+def find_min_run_time(trees: UsageTrees, quota: str, victim: str) -> MinRunTime | None:
+    """Return how long nothing is reclaimed from a unit of `victim` for one of `quota`.
+
+    Of the quotas that the victim does not share with the taker, only the highest counts: what is
+    stated below it is a matter among those below. If that states no time, the lowest quota that
+    both share counts, then each parent. None if no such quota states a time.
+
+    Source: KAI Scheduler, docs/plugins/minruntime.md (the method "lca").
+    """
+    node, owner = trees.nodes.get(victim), trees.nodes.get(quota)
+    if node is None or owner is None:
+        return None
+    between = _between(node, owner)
+    for each in node.chain[max(0, len(between) - 1) :]:
+        if each.spec.min_run_seconds is not None:
+            return MinRunTime(each.spec.min_run_seconds, each.name)
+    return None
 
 
 def is_owed(trees: UsageTrees, quota: str, demand: Demand) -> bool:

@@ -14,9 +14,15 @@ class StatedQuotas:
 
     What follows from them alone is kept here, and needs no trees: while quotas and pods arrive
     alternately, only names are asked for.
+
+    Attributes:
+        min_run_times: How many of them state a run time before which nothing is reclaimed.
+        min_run_changes: Increases when other such times may count.
     """
 
     def __init__(self) -> None:
+        self.min_run_times = 0
+        self.min_run_changes = 0
         self._specs: dict[tuple[str, str], QuotaSpec] = {}
         # Derived; None until they are needed. Replaced, never changed, so that copies share them.
         self._names: QuotaNames | None = None
@@ -36,13 +42,23 @@ class StatedQuotas:
 
     def put(self, spec: QuotaSpec) -> None:
         """Add a quota, or replace it."""
-        self._specs[spec.namespace, spec.name] = spec
+        key = spec.namespace, spec.name
+        self._note_min_run_times(self._specs.get(key), spec)
+        self._specs[key] = spec
         self._outdate()
 
     def drop(self, spec: QuotaSpec) -> None:
         """Remove a quota."""
         del self._specs[spec.namespace, spec.name]
+        self._note_min_run_times(spec, None)
         self._outdate()
+
+    def _note_min_run_times(self, before: QuotaSpec | None, after: QuotaSpec | None) -> None:
+        old = None if before is None else before.min_run_seconds
+        new = None if after is None else after.min_run_seconds
+        if self.min_run_times or old is not None or new is not None:
+            self.min_run_times += (new is not None) - (old is not None)
+            self.min_run_changes += 1  # a quota that states none may have moved below another
 
     def replace(self, specs: Iterable[QuotaSpec]) -> bool:
         """Replace all quotas by these; return whether they differ."""
@@ -78,6 +94,7 @@ class StatedQuotas:
     def copy(self) -> StatedQuotas:
         """Return an independent copy."""
         twin = StatedQuotas()
+        twin.min_run_times, twin.min_run_changes = self.min_run_times, self.min_run_changes
         twin._specs = dict(self._specs)
         twin._names, twin._governed = self._names, self._governed
         return twin

@@ -52,16 +52,24 @@ class Times:
     # --- facts --------------------------------------------------------------------------------
 
     def quota(
-        self, name: str, cpu: int, parent: str = "", guaranteed: int = 0, reclaims: str = "Any"
+        self,
+        name: str,
+        cpu: int,
+        parent: str = "",
+        guaranteed: int = 0,
+        reclaims: str = "Any",
+        *,
+        said: dict[str, str] | None = None,
+        is_parent: bool = False,
     ) -> None:
         """Write a quota; one with a guarantee reclaims it from any borrower."""
-        is_parent = name == "top"
+        is_parent = is_parent or name == "top"
         least = {"cpu": guaranteed} if guaranteed else {}
         quota = elastic_quota(
             name, namespace="kq", min=least, max={"cpu": cpu}, parent=parent, is_parent=is_parent
         )
-        said = {RECLAIM_POLICY: reclaims} if guaranteed else {}
-        quota = replace(quota, metadata=replace(quota.metadata, annotations=said))
+        annotations = ({RECLAIM_POLICY: reclaims} if guaranteed else {}) | (said or {})
+        quota = replace(quota, metadata=replace(quota.metadata, annotations=annotations))
         self.workers.wake(self.engine.on_quota(quota))
 
     def queue(

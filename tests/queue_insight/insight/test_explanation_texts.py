@@ -14,7 +14,7 @@ from queue_insight.insight.explanation_texts import (
 )
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.preemption.candidates import Kept
+from queue_scheduler.preemption.protection import Kept
 from queue_scheduler.reporting.pending_reason import build_waiting_patch
 from shared_api.objects.meta import Timestamp
 from shared_api.testing.object_builders import queue_unit

@@ -8,9 +8,9 @@ import pytest
 
 from queue_scheduler.decision import Dequeue, Preempt, Rest
 from queue_scheduler.preemption.blocked_classes import SEARCH_AGAIN_SECONDS
-from queue_scheduler.preemption.candidates import LEFT_ALONE_SECONDS
 from queue_scheduler.preemption.nomination import NOMINATED_SECONDS, STUCK_SECONDS, for_whom_mark
 from queue_scheduler.preemption.preemption_rounds import REST_SECONDS
+from queue_scheduler.preemption.protection import LEFT_ALONE_SECONDS
 from shared_api.well_known_labels import (
     BACKFILL,
     ENABLE_PREEMPTION,
