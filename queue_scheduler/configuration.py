@@ -45,6 +45,8 @@ from shared_api.upstream_flags import (
 from shared_api.well_known_labels import (
     AVAILABLE_QUOTA_IN_NAMESPACE,
     DEFAULT_QUEUE_NAMESPACE,
+    MAX_BOOST,
+    MAX_EVICTIONS_PER_HOUR,
     SUBMITTED_BY,
 )
 
@@ -214,6 +216,10 @@ class KoordQueueConfiguration(
             after its admission a unit is not evicted for another.
         admission_check_timeout: A duration ("10m") or seconds: how long a reserved unit waits for
             its admission checks if its queue does not say; 0: no limit.
+        evictions_per_hour: How many units may be evicted in an hour so that others start, those of
+            all queues together; 0: any number.
+        boost_per_eviction: By how much each such eviction of a unit raises the priority with which
+            it is chosen as a victim again; `MAX_BOOST` in all.
         quota_namespaces: Which namespaces may name a quota; the flag of that name takes precedence.
         accounts: How use is counted; it is not by default.
         fair_turns: Whether turns go by the use of quotas; they do not by default.
@@ -232,6 +238,8 @@ class KoordQueueConfiguration(
         Annotated[str, Meta(extra_json_schema={"pattern": f"^([0-9]+|{DURATION_PATTERN})$"})]
         | Annotated[int, Meta(extra_json_schema={"minimum": 0})]
     ) = "24h"
+    evictions_per_hour: Annotated[int, Meta(ge=0, le=MAX_EVICTIONS_PER_HOUR)] = 0
+    boost_per_eviction: Annotated[int, Meta(ge=0, le=MAX_BOOST)] = 0
     quota_namespaces: QuotaNamespaces = QuotaNamespaces.OPEN
     accounts: AccountsSettings | UnsetType = UNSET
     fair_turns: FairTurnsSettings | UnsetType = UNSET

@@ -78,6 +78,10 @@ class Reason(StrEnum):
     """The quota or one of its ancestors cannot be used: cycle, missing parent, bad amounts."""
     UNKNOWN_QUOTA = "UnknownQuota"
     """There is no quota of that name."""
+    EVICTION_DELAY = "EvictionDelay"
+    """It may evict others, but not yet: its queue has it wait for nodes first."""
+    EVICTION_RATE = "EvictionRate"
+    """It may evict others, but not yet: many were evicted lately."""
     MIN_RUNTIME = "MinRuntime"
     """It may evict others, but not yet: they were admitted not long ago."""
     REFUSED_BY_PLUGIN = "RefusedByPlugin"
@@ -164,6 +168,8 @@ TRAITS: Final[dict[Reason, Trait]] = {
     Reason.NO_CAPACITY: Trait.SUM,
     Reason.BROKEN_CHAIN: _UNUSABLE,
     Reason.UNKNOWN_QUOTA: _UNUSABLE,
+    Reason.EVICTION_DELAY: Trait.GUARD,
+    Reason.EVICTION_RATE: Trait.GUARD,
     Reason.MIN_RUNTIME: Trait.GUARD,
     Reason.REFUSED_BY_PLUGIN: _NONE,
     Reason.USER_LIMIT: Trait.NO_HEAD | Trait.STANDS_ASIDE | Trait.NOT_BY_EVICTION,

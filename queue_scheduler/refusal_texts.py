@@ -85,6 +85,14 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.BUDGET_SPENT: (
         "needs more {resource} than the budget of quota {quota} leaves in its period ({detail})"
     ),
+    Reason.EVICTION_DELAY: (
+        "may evict others when it has waited for the koord-queue/eviction-delay of queue {other}: "
+        "from {time} on"
+    ),
+    Reason.EVICTION_RATE: (
+        "may evict others when the koord-queue/evictions-per-hour of queue {other} allow it again: "
+        "from {time} on"
+    ),
     Reason.MIN_RUNTIME: (
         "may evict others, which {other} spares for a time after their admission: "
         "the first of them until {time}"
@@ -126,6 +134,8 @@ def stable_message(refusal: Refusal) -> str:
     words = _STABLE[refusal.reason]
     if refusal.resource == PENDING_UNITS:
         words = _TOO_MANY_PENDING
+    if refusal.reason is Reason.EVICTION_RATE and not refusal.other:
+        words = _TOO_MANY_EVICTIONS
     if refusal.reason is Reason.NO_QUEUE and not refusal.other:
         words = "has no queue: {detail}"
     if refusal.resource and not refusal.requested and refusal.missing:
@@ -145,6 +155,10 @@ def stable_message(refusal: Refusal) -> str:
 
 _TOO_MANY_PENDING: Final = (
     "is on hold until fewer units of {other} are pending in quota {quota} ({detail})"
+)
+
+_TOO_MANY_EVICTIONS: Final = (
+    "may evict others when the scheduler's setting evictionsPerHour allows it again: from {time} on"
 )
 
 _PRESSED: Final = "; pods without a node that count: {pods}"

@@ -104,6 +104,12 @@ UPDATES_CONFLICT: Final = PREFIX + "pod-set-updates-conflict"
 annotation then; only another value later makes the unit active again. W, R: controllers."""
 DEACTIVATION_MARKS: Final = (LIMIT_REACHED, TIME_EXCEEDED, UPDATES_CONFLICT)
 
+PRIORITY_BOOST: Final = PREFIX + "priority-boost"
+"""Annotation on units, never copied from a job: what is added to the priority, a whole number of at
+most `MAX_BOOST` either way; the ceiling of the queue counts all the same. W: administrators and
+their programs. R: the scheduler."""
+MAX_BOOST: Final = 1000
+
 # --- jobs and pod templates -------------------------------------------------------------------
 RELEASED_AT: Final = PREFIX + "released-at"
 """Annotation on jobs: time of the last release. W: controllers, in the release patch."""
@@ -243,6 +249,14 @@ PREEMPT_MIN_RUNTIME: Final = PREFIX + "preempt-min-runtime"
 """Annotation on queues: how long after its admission a unit of it, or of a queue below it that
 states none, is not preempted; a duration, or seconds. Not upstream's. W: administrators. R: the
 scheduler."""
+EVICTIONS_PER_HOUR: Final = PREFIX + "evictions-per-hour"
+"""Annotation on queues: how many units may be evicted in an hour for units of the queue, a whole
+number from 1. Not upstream's. W: administrators. R: the scheduler."""
+MAX_EVICTIONS_PER_HOUR: Final = 100_000
+"""The largest such number: 28 a second, more than is ever written."""
+EVICTION_DELAY: Final = PREFIX + "eviction-delay"
+"""Annotation on queues: how long a unit of it waits before others are evicted for it; a duration,
+or seconds. Not upstream's. W: administrators. R: the scheduler."""
 BLOCK_FOR_TEST: Final = PREFIX + "block-for-test"
 """Annotation "true" on jobs, copied to waiting units: the unit is not admitted (upstream's switch
 for tests). W: users, `koord-queue hold`. R: the scheduler."""
@@ -388,6 +402,17 @@ def read_int32(text: str | None, default: int | None) -> int | None:
         return default
     number = int(text)
     return number if -(2**31) <= number < 2**31 else default
+
+
+def read_boost(annotations: Mapping[str, str]) -> int | None:
+    """Return what is added to a unit's priority; 0 if nothing is; None if that is no such number.
+
+    Asked of every unit that comes, and few have it: one spelling is looked for.
+    """
+    if PRIORITY_BOOST not in annotations:
+        return 0
+    boost = read_int32(annotations[PRIORITY_BOOST], None)
+    return boost if boost is not None and abs(boost) <= MAX_BOOST else None
 
 
 TRUE_TEXTS: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})

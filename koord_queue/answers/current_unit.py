@@ -69,7 +69,8 @@ class CurrentUnit(Answer, frozen=True):
     `refusal` says why it is pending; for a running unit, why it is not granted the pods that it has
     grown by. `pods_not_ready` says why the pods of an admitted unit do not run: its condition
     PodsReady. `checks` are the last answers of its admission checks, by name. `priority` is the one
-    that counts; `spec_priority` is the unit's own, if the ceiling of its queue lowers it.
+    that counts; `spec_priority` is the unit's own, if the ceiling of its queue lowers it, or its
+    annotation `koord-queue/priority-boost` changes it.
 
     In a queue that backfills: `backfill_behind` is the unit that this one must not delay;
     `promised_start` is when this unit, behind which others wait, fits at the latest, by declared

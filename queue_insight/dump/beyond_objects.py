@@ -13,6 +13,7 @@ from queue_insight.dump.contents import (
     BeyondObjects,
     KeptRoom,
     LastQuota,
+    TakenTokens,
     Turn,
 )
 from queue_scheduler.cache.known_units import occupying_units
@@ -25,6 +26,7 @@ from queue_scheduler.cache.recalled_units import (
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import unit_key
+from queue_scheduler.preemption.eviction_rates import Taken
 from queue_scheduler.preemption.nomination import Nomination
 from queue_scheduler.queueing.queue_questions import refused_classes
 from queue_scheduler.quota_cache.admission_record import AdmissionRecord
@@ -50,6 +52,10 @@ def read_beyond_objects(engine: Engine) -> BeyondObjects:
         kept_rooms=tuple(_read_room(key, each) for key, each in nominations.by_key.items()),
         spent=tuple(nominations.spent),
         rests={str(uid): until for uid, until in engine.rounds.rests.items()},
+        taken_tokens=tuple(
+            TakenTokens(queue=queue, second=taken.second, missing=taken.missing)
+            for queue, taken in engine.rounds.rates.copy().settled().items()
+        ),
         last_quotas=tuple(_read_last_quotas(engine)),
         admitted_on=tuple(
             AdmittedOn(unit=record.key, record=record.admitted_on)
@@ -130,6 +136,8 @@ def put_beyond_objects(engine: Engine, beyond: BeyondObjects, moment: Moment) ->
     known = {key: room for key, room in rooms.items() if room is not None}
     rests = {Uid(uid): until for uid, until in beyond.rests.items()}
     engine.rounds.resume(known, beyond.spent, rests)
+    taken = {each.queue: Taken(each.second, each.missing) for each in beyond.taken_tokens}
+    engine.rounds.rates.resume(taken)
     for on in beyond.admitted_on:
         recall_admission(engine.units, on.unit, on.record)
     for asleep in beyond.asleep:

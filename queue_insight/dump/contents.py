@@ -39,6 +39,7 @@ NOT_CARRIED: Final = (
     "writes in flight: admissions and growths count as written, evictions as not yet requested",
     "when the search for units to evict is repeated",
     "the last valid value of a queue's annotation that cannot be read now, except its stop policy",
+    "the last valid run time of a quota before which nothing is reclaimed",
     "uids of deleted units, whose late writes are ignored",
     "what plugins of other packages keep besides the objects",
 )
@@ -152,6 +153,20 @@ class KeptRoom(Part, frozen=True):
     tries: int = 0
 
 
+class TakenTokens(Part, frozen=True):
+    """What the evictions of a queue have taken (`preemption.eviction_rates.Taken`).
+
+    Attributes:
+        queue: The queue; "": all together.
+        second: In seconds since the epoch.
+        missing: Parts of tokens.
+    """
+
+    queue: str
+    second: int
+    missing: int
+
+
 class LastQuota(Part, frozen=True):
     """The quota that living pods are charged to, since no object says it.
 
@@ -184,6 +199,7 @@ class BeyondObjects(Part, frozen=True):
         kept_rooms: The rounds of evictions.
         spent: Units that had their round.
         rests: Until when a unit evicts no others, by uid, in seconds of the monotonic clock.
+        taken_tokens: How much of their evictions queues have used.
         last_quotas: Charges that do not follow from an object.
         admitted_on: What units were admitted on.
         accounts: What each account has used; None: accounts are not kept.
@@ -196,6 +212,7 @@ class BeyondObjects(Part, frozen=True):
     kept_rooms: tuple[KeptRoom, ...] = ()
     spent: tuple[str, ...] = ()
     rests: dict[str, float] = {}
+    taken_tokens: tuple[TakenTokens, ...] = ()
     last_quotas: tuple[LastQuota, ...] = ()
     admitted_on: tuple[AdmittedOn, ...] = ()
     accounts: StoredAccounts | None = None

@@ -86,10 +86,14 @@ def find_deciding(engine: Engine, key: str, wall: datetime) -> Deciding | None:
     return found
 
 
+_GUARDS: Final = reasons_with(Trait.GUARD)
+"""Reasons that are about evictions, not about what the unit asks for."""
+
+
 def find_missing(refusals: Iterable[Refusal]) -> Amounts:
     """Return how much less a unit would have to ask for, by what its limits say."""
     missing: Amounts = {}
     for refusal in refusals:
-        if refusal.resource and refusal.requested:
+        if refusal.resource and refusal.requested and refusal.reason not in _GUARDS:
             missing = maximum(missing, {refusal.resource: refusal.missing or 1})
     return missing

@@ -38,7 +38,10 @@ from shared_api.objects.queue import Queue
 from shared_api.well_known_labels import (
     BACKFILL,
     ENABLE_PREEMPTION,
+    EVICTION_DELAY,
+    EVICTIONS_PER_HOUR,
     MAX_DEPTH,
+    MAX_EVICTIONS_PER_HOUR,
     PREEMPT_RUNNING,
     QUEUE_POLICY,
     RECLAIM_POLICY,
@@ -156,6 +159,10 @@ _OPTIONS: Final[tuple[tuple[frozenset[Reason], str, str, str], ...]] = (
         frozenset({Reason.WOULD_DELAY_HEAD, Reason.NO_MAX_EXECUTION_TIME}),
         *(BACKFILL, "false", "Let queue {name} not backfill"),
     ),
+    (
+        frozenset({Reason.EVICTION_DELAY}),
+        *(EVICTION_DELAY, "0s", "Let units of queue {name} evict others without a delay"),
+    ),
 )
 """Reasons that follow from one option of a queue: the annotation, its value, and a sentence."""
 
@@ -170,8 +177,24 @@ def _other_options(question: Question, queue: Queue) -> Iterator[Change]:
         )
         if change is not None:
             yield change
+    yield from _raise_rate(question, queue)
     if not question.reasons.isdisjoint({Reason.BEHIND_REFUSED_UNIT, Reason.BEHIND_HIGHER_BAND}):
         yield from _let_pass(question, queue)
+
+
+def _raise_rate(question: Question, queue: Queue) -> Iterator[Change]:
+    """Yield the least number of evictions in an hour with which the unit's evictions may begin."""
+    for blocker in question.explanation.blockers:
+        name = queue.metadata.name
+        if blocker.reason is not Reason.EVICTION_RATE or blocker.other != name:
+            continue
+        rate = min(blocker.used + blocker.requested, MAX_EVICTIONS_PER_HOUR)
+        text = f"Let units of queue {name} evict {rate} others in an hour"
+        change = _annotate(
+            question, queue, ChangeKind.QUEUE_OPTION, {EVICTIONS_PER_HOUR: str(rate)}, text
+        )
+        if change is not None:
+            yield change
 
 
 def _let_pass(question: Question, queue: Queue) -> Iterator[Change]:

@@ -356,7 +356,9 @@ class VirtualCluster:
                 failed.append(victim)
                 continue
             note = eviction_message(decision)
-            patch = build_eviction_status(record.unit, decision.reason, note, self.wall)
+            patch = build_eviction_status(
+                record.unit, decision.reason, note, decision.queue, self.wall
+            )
             unit = self._write(record.unit, patch)
             self._report(EventKind.EVICTED, unit, decision)
         self._wake(self.engine.on_preempted(decision, tuple(failed)))

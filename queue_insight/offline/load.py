@@ -98,6 +98,8 @@ def _usable(settings: EngineSettings) -> tuple[EngineSettings, list[str]]:
         },
         default_reclaim_protect_time=configuration.default_reclaim_protect_time,
         admission_check_timeout=configuration.admission_check_timeout,
+        evictions_per_hour=configuration.evictions_per_hour,
+        boost_per_eviction=configuration.boost_per_eviction,
         quota_namespaces=configuration.quota_namespaces,
     )
     notes = [f"plugin {name} is not installed here" for name in missing]

@@ -102,6 +102,8 @@ def build_engine(world: World, began: datetime = BEGINNING) -> Engine:
         protect_seconds=protect_seconds,
         ledger=Ledger() if budgets or world.counts_use else None,
     )
+    engine.queue_state.limit_evictions(configuration.evictions_per_hour)
+    engine.usage.boost_per_eviction = configuration.boost_per_eviction
     if budgets or world.counts_use:
         engine.on_time(began)
         engine.on_calendars(find_calendars(budgets, int(began.timestamp())))

@@ -16,8 +16,11 @@ from shared_api.well_known_labels import (
     ADMISSION_CHECK_TIMEOUT,
     BACKFILL,
     ENABLE_PREEMPTION,
+    EVICTION_DELAY,
     MAX_DEPTH,
+    MAX_EVICTIONS_PER_HOUR,
     MAX_PRIORITY,
+    PREEMPT_MIN_RUNTIME,
     PREEMPT_RUNNING,
     PRIORITY_THRESHOLD,
     STOP_POLICY,
@@ -29,6 +32,7 @@ SETTINGS: Final = "SchedulerSettings"
 
 POLICY: Final = "queuePolicy"
 PROTECT: Final = "defaultReclaimProtectTime"
+RATE: Final = "evictionsPerHour"
 
 OPTIONS: Final[Mapping[str, tuple[str, type]]] = {
     "backfill": (BACKFILL, bool),
@@ -40,13 +44,15 @@ OPTIONS: Final[Mapping[str, tuple[str, type]]] = {
     "maxPriority": (MAX_PRIORITY, int),
     "priorityThreshold": (PRIORITY_THRESHOLD, int),
     "admissionCheckTimeout": (ADMISSION_CHECK_TIMEOUT, str),
+    "preemptMinRuntime": (PREEMPT_MIN_RUNTIME, str),
+    "evictionDelay": (EVICTION_DELAY, str),
 }
 """Settings of all queues: the annotation that each is, and its type."""
 
 FIXED: Final = frozenset(
     {
         *("apiVersion", "kind", "plugins", "pluginConfigs", "quotaNamespaces", "namesAreProved"),
-        *("strict", "oversellRate", "accounts", "fairTurns"),
+        *("strict", "oversellRate", "accounts", "fairTurns", "boostPerEviction"),
     }
 )
 """Settings of the process that a copy of the engine is built with."""
@@ -67,6 +73,8 @@ def edit_settings(engine: Engine, edit: Edit) -> AppliedEdit:
     for name, value in edit.patch.items():
         if name == PROTECT:
             engine.candidates.protect_seconds = _read_seconds(value)
+        elif name == RATE:
+            engine.queue_state.limit_evictions(_read_rate(value))
         elif name == POLICY:
             policy = _read(name, value, str) or ""
         elif name in OPTIONS:
@@ -83,7 +91,7 @@ def _refuse(name: str) -> None:
     if name in FIXED:
         text = "a copy of the engine keeps it; a replay can be run with another value"
         raise FieldError(f"{PATCH}.{name}", text)
-    known = ", ".join(sorted({POLICY, PROTECT, *OPTIONS}))
+    known = ", ".join(sorted({POLICY, PROTECT, RATE, *OPTIONS}))
     raise FieldError(f"{PATCH}.{name}", f"is no setting; there are {known}")
 
 
@@ -98,6 +106,14 @@ def _read_seconds(value: object) -> float:
         return float(parse_duration(value if isinstance(value, str) else "0s"))
     except DurationError as error:
         raise FieldError(f"{PATCH}.{PROTECT}", str(error)) from error
+
+
+def _read_rate(value: object) -> int:
+    """Return a number of evictions in an hour; null: 0, which is any number."""
+    rate: int = _read(RATE, value, int) or 0
+    if 0 <= rate <= MAX_EVICTIONS_PER_HOUR:
+        return rate
+    raise FieldError(f"{PATCH}.{RATE}", f"must be from 0 to {MAX_EVICTIONS_PER_HOUR}")
 
 
 def _as_text(value: object) -> str | None:

@@ -199,7 +199,7 @@ class _Chained:
 
 def bucket_of(record: CachedUnit) -> Bucket:
     """Return what an eviction of the unit costs first."""
-    return record.priority, runs_whole(record.unit)
+    return record.victim_priority, runs_whole(record.unit)
 
 
 def runs_whole(unit: QueueUnit) -> bool:

@@ -16,6 +16,7 @@ from queue_scheduler.cache.unit_demand import InvalidDemandError, build_demand
 from queue_scheduler.cache.unit_state import (
     CachedUnit,
     UnitState,
+    evictions_of,
     find_known_demand,
     judge,
     judge_place,
@@ -42,7 +43,7 @@ from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import is_adopted
 from shared_api.submitters import Submitter, read_submitter
-from shared_api.well_known_labels import PREEMPTIBLE
+from shared_api.well_known_labels import MAX_BOOST, PREEMPTIBLE
 
 
 class RecordBuilder:
@@ -209,7 +210,9 @@ class RecordBuilder:
         meta = unit.metadata
         queue = self._queues.find(mapped.queue)
         bounded = unit if queue is None else queue.rules.bounded(unit)
-        priority = bounded.spec.priority
+        priority, spare = bounded.spec.priority, 0
+        if self._usage.boost_per_eviction:
+            spare = self._spare_of(unit, priority, queue)
         non_preemptible = meta.labels.get(PREEMPTIBLE) == "false" or (
             self._placing.has_own_labels
             and self._placing.is_non_preemptible(mapped.quota, meta.labels)
@@ -221,7 +224,7 @@ class RecordBuilder:
             and known.queue == mapped.queue
             and known.non_preemptible == non_preemptible
         ):
-            return replace(known, unit=unit, priority=priority)
+            return replace(known, unit=unit, priority=priority, spare=spare)
         order_key: OrderKey | None = None
         if queue is not None:
             order_key = self._place_in(queue, bounded)
@@ -247,7 +250,19 @@ class RecordBuilder:
             order_key=order_key or creation_order(unit),
             class_key=class_key,
             submitter=submitter,
+            spare=spare,
         )
+
+    def _spare_of(self, unit: QueueUnit, priority: int, queue: SchedulingQueue | None) -> int:
+        """Return by how much a unit's priority is raised where victims are chosen.
+
+        Not where it would evict others: two units would then evict each other in turn, each raised
+        by its last eviction.
+        """
+        boost = self._usage.boost_per_eviction * max(0, evictions_of(unit).count)
+        raised = priority + min(boost, MAX_BOOST)
+        most = None if queue is None else queue.rules.options.max_priority
+        return max(0, (raised if most is None else min(raised, most)) - priority)
 
     def _place_in(self, queue: SchedulingQueue, bounded: QueueUnit) -> OrderKey:
         rules, lane = queue.rules, None

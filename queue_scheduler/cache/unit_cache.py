@@ -43,7 +43,7 @@ from queue_scheduler.queueing.scheduling_queue import AdmittedUnit, SchedulingQu
 from queue_scheduler.tenants.quota_policies import QuotaPolicies
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE
+from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE, PRIORITY_BOOST, read_boost
 
 _STAYS_IN = {
     UnitState.WAITING: UnitState.WAITING,
@@ -90,8 +90,8 @@ class UnitCache:
         changed_queues: Names of queues to refresh in the turn order; cleared by `WakeUp.pass_on`.
         held_lately: Keys of units whose reason to be on hold is to be reported again: they went on
             hold, came off it, or are charged although their object denies it.
-        lowered_lately: Keys of new pending units whose priority the ceiling of their queue lowers;
-            cleared by `QueueState.take_notices`.
+        lowered_lately: Keys of new pending units whose priority the ceiling of their queue lowers,
+            and of units whose boost cannot be read; cleared by `QueueState.take_notices`.
     """
 
     def __init__(
@@ -149,6 +149,8 @@ class UnitCache:
         """
         record = self.builder.build(unit, version, verdict, before)
         self.enter(record)
+        if PRIORITY_BOOST in unit.metadata.annotations and _has_new_bad_boost(unit, before):
+            self.lowered_lately[record.key] = None
         if record.state is UnitState.ADMITTED:
             self.charges.charge(record.uid, record)
             if is_disowned(unit):
@@ -447,3 +449,10 @@ class UnitCache:
 def _priorities(record: CachedUnit) -> tuple[int, int]:
     """Return the priority that a unit states, and the one that counts."""
     return record.unit.spec.priority, record.priority
+
+
+def _has_new_bad_boost(unit: QueueUnit, before: CachedUnit | None) -> bool:
+    """Return whether a unit's boost cannot be read, and is not as it was."""
+    annotations = unit.metadata.annotations
+    known = None if before is None else before.unit.metadata.annotations.get(PRIORITY_BOOST)
+    return known != annotations[PRIORITY_BOOST] and read_boost(annotations) is None

@@ -6,6 +6,7 @@ on hold and why. The engine keeps one `CachedUnit` per unit.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
@@ -18,10 +19,11 @@ from queue_scheduler.cache.unit_demand import granted_by
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.extension_points import AdmissionRecord
 from queue_scheduler.framework.queue_unit_info import NO_DEMAND, Granted, QueueUnitInfo, UnitDemand
+from queue_scheduler.queueing.queue_rules import boosted_priority
 from queue_scheduler.queueing.scheduling_queue import AdmittedUnit
 from shared_api.objects.meta import Uid, find_condition, is_condition_true
 from shared_api.objects.queue import Queue
-from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.queue_unit import Evictions, QueueUnit
 from shared_api.queue_unit_phases import (
     ADOPTED,
     BACKOFF_LIMIT_REACHED,
@@ -41,6 +43,7 @@ from shared_api.well_known_labels import (
     GATED_BY,
     MAX_REFUSAL_CHARS,
     PODS_REFUSED,
+    PRIORITY_BOOST,
     read_annotation,
     split_gates,
 )
@@ -118,9 +121,18 @@ class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.unit.spec.priority if self.info is None else self.info.priority
 
     @property
+    def victim_priority(self) -> int:
+        """The priority by which it is chosen as a victim."""
+        info = self.info
+        return self.unit.spec.priority if info is None else info.priority + info.spare
+
+    @property
     def is_lowered(self) -> bool:
-        """Whether its queue's priority ceiling is below the priority in its object."""
-        return self.priority < self.unit.spec.priority
+        """Whether its queue's priority ceiling is below the priority that its object states."""
+        stated = self.unit.spec.priority
+        if PRIORITY_BOOST in self.unit.metadata.annotations:
+            stated = boosted_priority(self.unit)
+        return self.priority < stated
 
     @property
     def uid(self) -> Uid:
@@ -202,6 +214,27 @@ def makes_room(unit: QueueUnit) -> bool:
     return evicted is not None and evicted.status == "True" and evicted.reason in MAKING_ROOM
 
 
+def evictions_of(unit: QueueUnit) -> Evictions:
+    """Return how often a unit was evicted to make room, when last, and for a unit of which queue.
+
+    A unit that another version of this program has asked to leave has only its condition, until it
+    has left.
+    """
+    if unit.status.evictions is not None:
+        return unit.status.evictions
+    evicted = find_condition(unit.status.conditions, EVICTED)
+    if evicted is None or not makes_room(unit):
+        return _NEVER_EVICTED
+    named = _FOR_QUEUE.search(evicted.message)
+    queue = "" if named is None else named[1]
+    return Evictions(count=1, last_time=evicted.last_transition_time, queue=queue)
+
+
+_NEVER_EVICTED: Final = Evictions()
+_FOR_QUEUE: Final = re.compile(r" \(priority -?[0-9]+, queue ([^\s,]+), quota ")
+"""In the message of the condition; see `refusal_texts.eviction_message`."""
+
+
 def is_preemptible(record: CachedUnit) -> bool:
     """Return whether the unit may be evicted so that another can start: no label forbids it."""
     return record.info is not None and not record.info.non_preemptible
@@ -218,7 +251,7 @@ def admitted_unit(record: CachedUnit) -> AdmittedUnit:
     return AdmittedUnit(
         record.uid,
         is_in_flight(record),
-        record.priority if may_be_displaced else None,
+        record.victim_priority if may_be_displaced else None,
         asks_for_nodes(record),
         record.priority,
     )

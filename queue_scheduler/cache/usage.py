@@ -106,6 +106,7 @@ class Usage:
         budgets: What is spent of the budgets of quotas.
         terms: For how long admitted units run, for budgets.
         are_names_proved: Whether the API server proves who has submitted a job.
+        boost_per_eviction: By how much an eviction raises a unit's priority as a victim.
         changes: Increases when any charge changes.
         releases: Increases when a change may have freed room, or an expected end may have changed.
         ledger: What each account has used; None: accounts are not kept.
@@ -121,6 +122,7 @@ class Usage:
         self.ends = ExpectedEnds()
         self.terms = DeclaredTerms(self.ends)
         self.are_names_proved = False
+        self.boost_per_eviction = 0
         self.changes = 0
         self.releases = 0
         self.ledger: Ledger | None = None
@@ -304,6 +306,7 @@ class Usage:
         twin.budgets = self.budgets.fork(plugins)
         twin.terms = self.terms.copy(twin.ends)
         twin.are_names_proved = self.are_names_proved
+        twin.boost_per_eviction = self.boost_per_eviction
         twin.changes = self.changes
         twin.releases = self.releases
         twin.ledger = None if self.ledger is None else self.ledger.fork()

@@ -107,7 +107,7 @@ class PreemptionCycle:
         if record is None or (record.uid, version) != (victim.uid, victim.resource_version):
             return None
         note, now = eviction_message(decision), self._clock.now()
-        status = build_eviction_status(record.unit, decision.reason, note, now)
+        status = build_eviction_status(record.unit, decision.reason, note, decision.queue, now)
         return status_change(QUEUE_UNITS, record.unit.metadata, status)
 
     def _on_outcome(

@@ -179,7 +179,8 @@ class UnitView(View):
     `refusal` says why it is pending; for a running unit, why it is not granted the pods that it has
     grown by. `pods_not_ready` says why the pods of an admitted unit do not run: its condition
     PodsReady. `checks` are the last answers of its admission checks, by name. `priority` is the one
-    that counts; `spec_priority` is the unit's own, if the ceiling of its queue lowers it.
+    that counts; `spec_priority` is the unit's own, if the ceiling of its queue lowers it, or its
+    annotation `koord-queue/priority-boost` changes it.
 
     In a queue that backfills: `backfill_behind` is the unit that this one must not delay;
     `promised_start` is when this unit, behind which others wait, fits at the latest, by declared
@@ -198,9 +199,7 @@ class UnitView(View):
     scheduler_state: str = _of_unit(lambda each: each.record.state.value)
     position: int = _of_unit(lambda each: each.position)
     priority: int = _of_unit(lambda each: each.record.priority)
-    spec_priority: int | None = _of_unit(
-        lambda each: each.unit.spec.priority if each.record.is_lowered else None, default=None
-    )
+    spec_priority: int | None = _of_unit(lambda each: _own_priority(each.record), default=None)
     created: str = _of_unit(lambda each: each.unit.metadata.creation_timestamp)
     demand: dict[str, str] = _of_unit(lambda each: quantities(demand_of(each.record)))
     charged: dict[str, str] = _of_unit(
@@ -382,6 +381,12 @@ def view_unit(facts: UnitFacts, would: WouldPreempt | None = None) -> UnitView:
 def quota_of(record: CachedUnit) -> str:
     """Return the quota that a unit is charged to, or is to be; "" if there is none."""
     return "" if record.info is None else record.info.quota
+
+
+def _own_priority(record: CachedUnit) -> int | None:
+    """Return the priority in a unit's object; None if that is the one that counts."""
+    stated = record.unit.spec.priority
+    return None if stated == record.priority else stated
 
 
 def _unit_ahead(refusal: Refusal | None) -> str:

@@ -47,6 +47,8 @@ be asked again; `queue_due_at` returns the same at any time::
     unit                                     was evicted before, or the time that its queue or
                                              quota states (`preemption.protection`): it is no victim
     an admission that is being written       `SETTLING_SECONDS`: it is no victim
+    `preemption.eviction_guards.waits_since` the queue's eviction-delay: it evicts no others
+    evictions so far                         its evictions-per-hour, evictionsPerHour: the same
     condition PodsReady=True, of units that  spec.maximumExecutionTimeSeconds: a promise changes
     declare an end                           (`Backfill.again_seconds`)
 

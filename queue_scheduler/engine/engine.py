@@ -235,6 +235,8 @@ class Engine:
         units = self.units
         unit = as_admitted(unit)
         self.pods.on_unit(unit, None if record is None else record.unit)
+        if self.rounds.rates.is_on:
+            self.rounds.rates.follow(None if record is None else record.unit, unit)
         verdict = judge(unit)
         if record is None or not units.can_stay(record, unit, version, verdict):
             units.leave(record)

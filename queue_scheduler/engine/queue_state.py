@@ -19,20 +19,23 @@ from queue_scheduler.decision import Notice
 from queue_scheduler.engine.wake_up import WakeUp
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, unit_key
+from queue_scheduler.preemption.eviction_rates import ALL
 from queue_scheduler.queueing.queue_options import (
+    MAX_SHOWN,
     QueueOptions,
     places_differently,
     read_options,
     recorded_options,
 )
 from queue_scheduler.queueing.queue_policies import PRIORITY, QueuePolicy
+from queue_scheduler.queueing.queue_rules import boosted_priority
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.queueing.strict_mode import StrictMode
 from queue_scheduler.tenants.quota_use import QuotaUse
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.queue import Queue
 from shared_api.queue_unit_phases import Phase
-from shared_api.well_known_labels import MAX_PRIORITY
+from shared_api.well_known_labels import MAX_BOOST, MAX_PRIORITY, PRIORITY_BOOST, read_boost
 
 
 class QueueState:
@@ -75,6 +78,7 @@ class QueueState:
         before = None if current is None else current.rules.options.preempt_min_seconds
         if before != options.preempt_min_seconds:
             self._wake_up.on_run_times_changed()  # queues below it may have that from it
+        self._wake_up.limit_evictions(name, options.evictions_per_hour)
         current = self._units.queues.put(queue, policy, rank)
         self._units.set_options(current, options)
         self._track_use(current)
@@ -91,6 +95,7 @@ class QueueState:
         waiting = self._units.pull_out(queue)
         if queue.rules.options.preempt_min_seconds is not None:
             self._wake_up.on_run_times_changed()
+        self._wake_up.limit_evictions(name, None)
         self._units.queues.remove(name)
         self._units.usage.fair.track(name, None, ())
         self._units.bound_again(name)
@@ -114,6 +119,10 @@ class QueueState:
         usage = self._units.usage
         usage.quota_use = QuotaUse(self._plugins, half_life)
         self._units.queues.turns.go_by_use(usage.quota_use.ranks)
+
+    def limit_evictions(self, per_hour: int) -> None:
+        """Limit how many units may be evicted in an hour, for all queues; 0: any number."""
+        self._wake_up.limit_evictions(ALL, per_hour or None)
 
     def phase_when_admitted(self, info: QueueUnitInfo) -> Phase:
         """Return the phase that follows once a unit has its quota and all checks are ready."""
@@ -151,6 +160,8 @@ class QueueState:
             record = self._units.records[key]
             if record.is_lowered:
                 notices.append(_build_lowered_notice(record))
+            if read_boost(record.unit.metadata.annotations) is None:
+                notices.append(_build_boost_notice(record))
         return notices
 
     def fork(self, units: UnitCache, plugins: PluginRunner, wake_up: WakeUp) -> QueueState:
@@ -188,9 +199,22 @@ class QueueState:
         self._notices.append(notice)
 
 
+def _build_boost_notice(record: CachedUnit) -> Notice:
+    text = record.unit.metadata.annotations[PRIORITY_BOOST]
+    shown = text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "..."
+    bounds = f"a whole number from {-MAX_BOOST} to {MAX_BOOST}"
+    return Notice(
+        kind="QueueUnit",
+        key=record.key,
+        uid=record.uid,
+        reason="IgnoredAnnotation",
+        note=f"annotation {PRIORITY_BOOST}: {shown!r} is not {bounds}; it is ignored",
+    )
+
+
 def _build_lowered_notice(record: CachedUnit) -> Notice:
     assert record.info is not None, f"{record.key} is lowered, and has no queue"
-    number, queue = record.unit.spec.priority, record.info.queue
+    number, queue = boosted_priority(record.unit), record.info.queue
     most = f"the {MAX_PRIORITY} of queue {queue}"
     note = f"priority {number} counts as {record.priority}, which is {most}"
     return Notice(

@@ -216,6 +216,13 @@ class WakeUp:
         """Ask classes again that wait until units may be evicted, after a change of such times."""
         self._rounds.waiters.wake_timed()
 
+    def limit_evictions(self, queue: str, per_hour: int | None) -> None:
+        """Limit how many units may be evicted in an hour for a queue; None: any number."""
+        rates = self._rounds.rates
+        if per_hour != rates.limit_of(queue):
+            rates.limit(queue, per_hour, [record.unit for record in self._units])
+            self._rounds.waiters.wake_timed()
+
     def _protect_first_units(self) -> None:
         """Pass the first pending unit of each quota to the plugins that keep guarantees."""
         queues, records = self._units.queues, self._units.records

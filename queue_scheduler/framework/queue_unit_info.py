@@ -169,11 +169,13 @@ class QueueUnitInfo(msgspec.Struct, frozen=True, gc=False):
         demand: What it asks for.
         non_preemptible: Its pods may not be preempted, so they must fit the quota's min too
             (`PluginPlacing.is_non_preemptible`).
-        priority: The effective one: `spec.priority`, or the maximum of its queue if that is less.
+        priority: The effective one: `spec.priority` with its boost, or the maximum of its queue if
+            that is less.
         order_key: Position in the queue (`queue_policies`).
         class_key: Units of one class are decided once per wake.
         submitter: Whom it counts for, if a limit of users or groups concerns a pending unit; else
             None.
+        spare: By how much its priority is higher where victims are chosen: it was evicted before.
     """
 
     key: str
@@ -187,6 +189,7 @@ class QueueUnitInfo(msgspec.Struct, frozen=True, gc=False):
     order_key: OrderKey
     class_key: ClassKey
     submitter: Submitter | None = None
+    spare: int = 0
 
 
 def at_least(info: QueueUnitInfo) -> QueueUnitInfo:

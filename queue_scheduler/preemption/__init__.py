@@ -10,6 +10,8 @@ Read in this order:
    for the preemptor.
 4. ``nomination``: which unit room is kept for, read off the objects, so that it survives a restart.
 5. ``blocked_classes``: classes that wait for a round to end, and when each is asked again.
+6. ``eviction_guards``: what keeps a unit from evicting others for a time; ``eviction_rates``: how
+   many units may be evicted in an hour.
 
 Not here: the writes (``queue_scheduler.cycles.preemption_cycle``).
 

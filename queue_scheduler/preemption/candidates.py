@@ -169,7 +169,7 @@ class VictimCandidates:
         if other.non_preemptible:
             return False
         is_owed, borrows = not self._borrows(info), self._borrows(other)
-        is_lower = other.priority < info.priority
+        is_lower = other.priority + other.spare < info.priority
         if queue.rules.lets_evict and is_lower and (is_owed or borrows):
             return True
         return (

@@ -38,6 +38,8 @@ from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
 from queue_scheduler.preemption.blocked_classes import BlockedClasses, Releases
 from queue_scheduler.preemption.candidates import FoundVictims, VictimCandidates, is_worth_a_search
+from queue_scheduler.preemption.eviction_guards import find_delay, find_shortage
+from queue_scheduler.preemption.eviction_rates import EvictionRates
 from queue_scheduler.preemption.nomination import (
     NOMINATED_SECONDS,
     STUCK_SECONDS,
@@ -50,7 +52,8 @@ from queue_scheduler.preemption.nomination import (
 )
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.meta import Uid
-from shared_api.timestamps import read_time, rfc3339
+from shared_api.queue_unit_phases import PREEMPTED
+from shared_api.timestamps import parse_time, read_time, rfc3339
 
 REST_SECONDS: Final = 60.0
 """Rest of a unit that was refused after its round: its room was taken by something that nothing
@@ -69,6 +72,7 @@ class PreemptionRounds:
             leave (`AdmittedUnits.leaving`), can change anything here.
         nominations: The units for which room is kept.
         waiters: The classes that wait because of a round.
+        rates: How many units may be evicted in an hour.
         other_changes: `Backfill.other_changes`, as of the last wake-up.
     """
 
@@ -82,6 +86,7 @@ class PreemptionRounds:
         # Until when a unit rests after a round without result.
         self.rests: dict[Uid, float] = {}
         self.waiters = BlockedClasses()
+        self.rates = EvictionRates()
         self.is_idle = True
         self.other_changes = 0
         self._min_run_changes = 0
@@ -107,6 +112,10 @@ class PreemptionRounds:
             if own is not None:  # the unit was edited, so room does not help
                 self._give_up(info.key, moment.now)
             return None
+        if own is None and queue.rules.options.eviction_delay_seconds:
+            delayed = self._delayed(queue, info, moment)
+            if delayed is not None:
+                return delayed
         domains = self._plugins.domains(info.quota)
         leaving = self._leaving(domains, moment.wall)
         gone = [record.uid for record in leaving]
@@ -148,7 +157,23 @@ class PreemptionRounds:
             self.waiters.search_again(waiter, moment.now, releases, who)
             if own is not None and not gone:
                 self._give_up(info.key, moment.now)  # no request of its round was written
-        return self._open(queue, info, refusal, found, moment.now)
+        return self._open(queue, info, refusal, found, moment)
+
+    def _delayed(
+        self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment
+    ) -> Refusal | None:
+        """Return the refusal of a unit that has not waited long enough; its class is asked then."""
+        guard = find_delay(queue, info, moment.wall)
+        if guard is not None:
+            self._ask_at_wall(queue, info, guard, moment)
+        return guard
+
+    def _ask_at_wall(
+        self, queue: SchedulingQueue, info: QueueUnitInfo, guard: Refusal, moment: Moment
+    ) -> None:
+        """Have a class asked at the time that a guard names."""
+        rest = (parse_time(guard.detail) - moment.wall).total_seconds()
+        self._ask_again(queue, info, moment.now + rest)
 
     def would_evict(
         self, queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime
@@ -167,7 +192,13 @@ class PreemptionRounds:
         uids = [record.uid for record in leaving]
         if uids and self._plugins.check_without(info, uids) is None:
             return None
-        return self.search.find(queue, info, uids, wall)
+        guard = find_delay(queue, info, wall)
+        if guard is not None:
+            return FoundVictims(PREEMPTED, (), guard=guard)
+        found = self.search.find(queue, info, uids, wall)
+        if found.victims and self.rates.is_on:
+            guard = find_shortage(self.rates.copy(), queue, info, len(found.victims), wall)
+        return found if guard is None else FoundVictims(found.reason, (), guard=guard)
 
     def hold_up(
         self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment
@@ -202,12 +233,16 @@ class PreemptionRounds:
         """
         if refusal.reason is Reason.ROOM_FOR_PREEMPTOR:
             return None
+        if queue.rules.options.eviction_delay_seconds:
+            delayed = self._delayed(queue, info, moment)
+            if delayed is not None:
+                return delayed
         domains = self._plugins.domains(info.quota)
         leaving = self._leaving(domains, moment.wall)
         if self._has_to_wait(queue, info, leaving, domains, moment):
             return None
         found = self.search.find_in_flight(queue, info, moment.wall)
-        return self._open(queue, info, refusal, found, moment.now)
+        return self._open(queue, info, refusal, found, moment)
 
     def _has_to_wait(
         self,
@@ -268,12 +303,15 @@ class PreemptionRounds:
         info: QueueUnitInfo,
         refusal: Refusal,
         found: FoundVictims,
-        now: float,
+        moment: Moment,
     ) -> Preempt | Refusal | None:
+        now = moment.now
         if not found.victims:
             if found.again_seconds is not None:
                 self._ask_again(queue, info, now + found.again_seconds)
             return found.guard
+        if self.rates.is_on and (guard := self._too_many(queue, info, found, moment)) is not None:
+            return guard
         domains, until = self._plugins.domains(info.quota), now + NOMINATED_SECONDS
         own = self._nominated.get(info.key)
         if own is not None and own.tries >= MAX_TRIES:
@@ -287,6 +325,8 @@ class PreemptionRounds:
         # Until `on_written`, no competing round opens: the victims' objects do not say yet that
         # they leave.
         self._writing[info.uid] = domains
+        if self.rates.is_on:
+            self._take_tokens(queue, found, moment)
         self.nominations.choose(info, found.victims, domains, until)
         # The class waits for this round even if no plugin reports room: another may take the room.
         # Releases are counted after the rounds above were given up, so that the end of these alone
@@ -303,6 +343,20 @@ class PreemptionRounds:
             refusal=refusal,
         )
 
+    def _too_many(
+        self, queue: SchedulingQueue, info: QueueUnitInfo, found: FoundVictims, moment: Moment
+    ) -> Refusal | None:
+        """Return the refusal if too many units were evicted lately; the class is asked then."""
+        guard = find_shortage(self.rates, queue, info, len(found.victims), moment.wall)
+        if guard is not None:
+            self._ask_at_wall(queue, info, guard, moment)
+        return guard
+
+    def _take_tokens(self, queue: SchedulingQueue, found: FoundVictims, moment: Moment) -> None:
+        records = self._units.records
+        victims = [(each, records[each.unit].unit) for each in found.victims]
+        self.rates.take(queue.name, victims, int(moment.wall.timestamp()))
+
     def on_refused(self, key: str) -> None:
         """Stop keeping room for a unit whose admission the API server refuses: it stands aside."""
         self.nominations.end(key)
@@ -312,6 +366,7 @@ class PreemptionRounds:
         # First, even if the preemptor is no longer nominated: a round that stays here would keep
         # all others of its domains from evicting.
         self._writing.pop(decision.uid, None)
+        self.rates.on_written(decision.victims, failed)
         self.is_idle = False
         self.waiters.wake_behind_rounds()
         if not self.nominations.on_written(decision.unit, decision.uid, failed):
@@ -476,7 +531,7 @@ class PreemptionRounds:
         twin = PreemptionRounds(units, plugins, self.search.protect_seconds)
         twin._keep(self.nominations.fork(units, plugins))
         twin._writing, twin.rests = dict(self._writing), dict(self.rests)
-        twin.waiters = self.waiters.copy()
+        twin.waiters, twin.rates = self.waiters.copy(), self.rates.copy()
         twin.is_idle, twin.other_changes = self.is_idle, self.other_changes
         twin._min_run_changes = self._min_run_changes
         return twin

@@ -20,7 +20,10 @@ from shared_api.well_known_labels import (
     ADMISSION_CHECK_TIMEOUT,
     BACKFILL,
     ENABLE_PREEMPTION,
+    EVICTION_DELAY,
+    EVICTIONS_PER_HOUR,
     MAX_DEPTH,
+    MAX_EVICTIONS_PER_HOUR,
     MAX_PRIORITY,
     PREEMPT_MIN_RUNTIME,
     PREEMPT_RUNNING,
@@ -83,6 +86,9 @@ class QueueOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         preempts_running: Whether also those whose pods all run.
         preempt_min_seconds: How long after its admission none of its units is preempted; None: what
             the queue above it states counts.
+        evictions_per_hour: How many units may be evicted in an hour for its units; None: any
+            number.
+        eviction_delay_seconds: How long a unit waits before others are evicted for it.
     """
 
     max_depth: int | None = None
@@ -91,6 +97,8 @@ class QueueOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     preempts_running: bool = False
     backfill: bool = False
     preempt_min_seconds: float | None = None
+    evictions_per_hour: int | None = None
+    eviction_delay_seconds: float = 0.0
     stop: StopPolicy = StopPolicy.NONE
     max_priority: int | None = None
     priority_threshold: int = PRIORITY_THRESHOLD
@@ -131,6 +139,8 @@ def read_options(queue: Queue, before: QueueOptions = DEFAULT_OPTIONS) -> QueueO
         preempts=reader.is_on(ENABLE_PREEMPTION),
         preempts_running=reader.is_on(PREEMPT_RUNNING),
         preempt_min_seconds=reader.preempt_min_runtime(before.preempt_min_seconds),
+        evictions_per_hour=reader.evictions_per_hour(before.evictions_per_hour),
+        eviction_delay_seconds=reader.eviction_delay(before.eviction_delay_seconds),
         backfill=reader.is_on(BACKFILL),
         stop=reader.stop(before.stop),
         max_priority=reader.max_priority(before.max_priority),
@@ -240,6 +250,22 @@ class _AnnotationReader:
             )
             self.problems.append(problem)
         return self._seconds(PREEMPT_MIN_RUNTIME, before, "none")
+
+    def evictions_per_hour(self, before: int | None) -> int | None:
+        """Return `koord-queue/evictions-per-hour`; absent or empty: None."""
+        text = read_annotation(self._annotations, EVICTIONS_PER_HOUR)
+        if not text:
+            return None
+        number = read_int32(text, None)
+        if number is None or not 1 <= number <= MAX_EVICTIONS_PER_HOUR:
+            what = f"a whole number from 1 to {MAX_EVICTIONS_PER_HOUR}"
+            self._keep(EVICTIONS_PER_HOUR, text, what, "no limit" if before is None else before)
+            return before
+        return number
+
+    def eviction_delay(self, before: float) -> float:
+        """Return `koord-queue/eviction-delay` in seconds; absent or empty: 0."""
+        return self._seconds(EVICTION_DELAY, before, "none") or 0.0
 
     def check_timeout(self, before: float | None) -> float | None:
         """Return `koord-queue/admission-check-timeout` in seconds; absent or empty: None."""

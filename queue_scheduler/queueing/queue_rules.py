@@ -22,8 +22,10 @@ from queue_scheduler.queueing.queue_policies import (
     bands_of,
     is_banded,
 )
+from shared_api.objects.field_schema import INT32_MAX, INT32_MIN
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.well_known_labels import PRIORITY_BOOST, read_boost
 
 
 class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,11 +63,15 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     counts_admitted: bool
 
     def bounded(self, unit: QueueUnit) -> QueueUnit:
-        """Return a unit with its priority limited to the queue's ceiling."""
-        most = self.options.max_priority
-        if most is None or unit.spec.priority <= most:
+        """Return a unit with its priority boosted, and then limited to the queue's ceiling."""
+        priority, most = unit.spec.priority, self.options.max_priority
+        if PRIORITY_BOOST in unit.metadata.annotations:
+            priority = boosted_priority(unit)
+        if most is not None and priority > most:
+            priority = most
+        if priority == unit.spec.priority:
             return unit
-        return replace(unit, spec=replace(unit.spec, priority=most))
+        return replace(unit, spec=replace(unit.spec, priority=priority))
 
     def place(
         self, unit: QueueUnit, sorted_by_plugin: OrderKey | None, lane: Lane | None = None
@@ -98,6 +104,12 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     def asks_past_refused(self) -> bool:
         """Whether a refused unit never keeps another from being asked, whatever their positions."""
         return self.depth is None and len(self.bands) == 1 and not self.blocks
+
+
+def boosted_priority(unit: QueueUnit) -> int:
+    """Return a unit's priority with its boost, before any ceiling; an unreadable one is none."""
+    boosted = unit.spec.priority + (read_boost(unit.metadata.annotations) or 0)
+    return min(max(boosted, INT32_MIN), INT32_MAX)
 
 
 def build_rules(queue: Queue, policy: QueuePolicy, options: QueueOptions) -> QueueRules:

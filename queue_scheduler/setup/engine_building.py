@@ -37,6 +37,8 @@ def build_engine(settings: EngineSettings, handle: Handle) -> Engine:
         names_are_proved=settings.names_are_proved,
         ledger=None if accounts is None else Ledger(accounts.keep_seconds),
     )
+    engine.queue_state.limit_evictions(settings.configuration.evictions_per_hour)
+    engine.usage.boost_per_eviction = settings.configuration.boost_per_eviction
     half_life = settings.configuration.turns_half_life
     if half_life is not None:
         engine.queue_state.take_turns_by_use(half_life)

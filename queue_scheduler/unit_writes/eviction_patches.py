@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from queue_scheduler.cache.admitted_units import runs_whole
-from queue_scheduler.cache.unit_state import CachedUnit
+from queue_scheduler.cache.unit_state import CachedUnit, evictions_of
 from queue_scheduler.engine.deadlines import requeue_at
 from shared_api.evictions import (
     DEACTIVATED,
@@ -116,17 +116,26 @@ def build_withdrawal(unit: QueueUnit, queue: str, now: datetime) -> dict[str, An
 
 
 def build_eviction_status(
-    unit: QueueUnit, reason: str, message: str, now: datetime
+    unit: QueueUnit, reason: str, message: str, queue: str, now: datetime
 ) -> dict[str, Any]:
     """Return the status that asks for a victim's eviction, to be merged.
+
+    Args:
+        unit: The victim.
+        reason: `PREEMPTED` or `RECLAIMED`.
+        message: Why, for users.
+        queue: The queue of the unit that it is evicted for.
+        now: The time.
 
     The list of admissions is repeated whole, since a merge patch replaces lists. A unit of which
     not all pods run is to give back the replicas that do not run (upstream's numbers); one whose
     pods all run, all of them.
     """
     runs = runs_whole(unit)
+    count = evictions_of(unit).count + 1
     return {
         **build_request(unit, reason, message, now),
+        "evictions": {"count": count, "lastTime": rfc3339(now), "queue": queue},
         "admissions": [_reclaim_request(each, runs=runs) for each in unit.status.admissions],
     }
 

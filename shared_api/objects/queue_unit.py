@@ -283,6 +283,16 @@ class Placement(WireStruct, frozen=True):
     ] = {}
 
 
+class Evictions(WireStruct, frozen=True):
+    """How often the unit was evicted so that another could start."""
+
+    count: Annotated[int, int32("How often.")] = 0
+    last_time: Annotated[Timestamp | None, moment("When that was last requested.")] = None
+    queue: Annotated[
+        str, text("The queue of the unit that it was last evicted for.", longest=SUBDOMAIN_LENGTH)
+    ] = ""
+
+
 class QueueUnitStatus(WireStruct, frozen=True):
     """The state of the unit. Written by the two programs and by check controllers."""
 
@@ -342,6 +352,9 @@ class QueueUnitStatus(WireStruct, frozen=True):
     placement: Annotated[
         Placement | None,
         part("What the admission is charged to, until its usage is released.", atomic=True),
+    ] = None
+    evictions: Annotated[
+        Evictions | None, part("How often the unit was evicted so that another could start.")
     ] = None
     job_creation_timestamp: Annotated[
         Timestamp | None,

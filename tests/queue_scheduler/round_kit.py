@@ -8,7 +8,7 @@ from queue_scheduler.decision import Decision, Preempt, Refused, Rest, WriteFail
 from queue_scheduler.preemption.nomination import for_whom_mark
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from shared_api.objects.meta import Condition, Timestamp
-from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.queue_unit import Evictions, QueueUnit
 from shared_api.testing.object_builders import elastic_quota
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import (
@@ -115,8 +115,10 @@ class Times:
         self.put(changed(unit, 1, "Enqueued", admissions=(), conditions=(back,)))
         self.ask()
 
-    def has_to_leave(self, name: str, message: str, reason: str = "Preempted") -> None:
-        """Write that a unit has to leave."""
+    def has_to_leave(
+        self, name: str, message: str, reason: str = "Preempted", queue: str = ""
+    ) -> None:
+        """Write that a unit has to leave, for a unit of a queue."""
         asked = Condition(
             type="Evicted",
             status="True",
@@ -124,7 +126,10 @@ class Times:
             message=message,
             last_transition_time=self._wall(),
         )
-        self.put(changed(self.units[name], 1, conditions=(asked,)))
+        unit = self.units[name]
+        count = 0 if unit.status.evictions is None else unit.status.evictions.count
+        evictions = Evictions(count=count + 1, last_time=self._wall(), queue=queue)
+        self.put(changed(unit, 1, conditions=(asked,), evictions=evictions))
 
     def _wall(self) -> Timestamp:
         return Timestamp(rfc3339(wall_time(WALL + int(self.workers.now))))
@@ -148,7 +153,9 @@ class Times:
             self.reported.append((now, f"{name} evicts {' and '.join(names)}"))
             failed = () if self.writes else decision.victims
             for each in names if self.writes else ():
-                self.has_to_leave(each, f"{for_whom_mark(decision.unit)}(...)")
+                self.has_to_leave(
+                    each, f"{for_whom_mark(decision.unit)}(...)", queue=decision.queue
+                )
             self.workers.wake(self.engine.on_preempted(decision, failed))
         elif self.writes:
             self.reported.append((now, f"{name} starts"))

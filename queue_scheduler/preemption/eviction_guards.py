@@ -1,0 +1,74 @@
+"""What keeps a unit from evicting others for a time, whichever they are. Pure.
+
+Each is a refusal that names the second from which it is over. It refuses evictions only: a unit
+that fits starts at any time.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from math import ceil
+from typing import Final
+
+from queue_scheduler.decision import BEGINNING, Reason, Refusal
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.preemption.eviction_rates import EvictionRates
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import EVICTED, QUOTA_RESERVED
+from shared_api.timestamps import read_past, rfc3339
+
+EVICTIONS: Final = "evictions"
+"""The resource of a refusal for a rate."""
+
+
+def find_delay(queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime) -> Refusal | None:
+    """Return the refusal of a unit whose queue has it wait before it evicts; None: it has waited.
+
+    An autoscaler may bring nodes in that time, so that nothing has to be evicted.
+    """
+    delay = queue.rules.options.eviction_delay_seconds
+    since = waits_since(info.unit, wall) if delay else None
+    if since is None:
+        return None
+    until = since + timedelta(seconds=ceil(delay))
+    if until <= wall:
+        return None
+    return Refusal(
+        reason=Reason.EVICTION_DELAY, quota=info.quota, other=queue.name, detail=rfc3339(until)
+    )
+
+
+def find_shortage(
+    rates: EvictionRates, queue: SchedulingQueue, info: QueueUnitInfo, count: int, wall: datetime
+) -> Refusal | None:
+    """Return the refusal of a unit that needs `count` victims, if so many may not go yet."""
+    lacks = None if wall == BEGINNING else rates.shortage(queue.name, count, int(wall.timestamp()))
+    if lacks is None:
+        return None
+    return Refusal(
+        reason=Reason.EVICTION_RATE,
+        quota=info.quota,
+        resource=EVICTIONS,
+        limit=lacks.per_hour,
+        used=lacks.used,
+        requested=count,
+        other=lacks.queue,
+        detail=rfc3339(datetime.fromtimestamp(lacks.until, UTC)),
+    )
+
+
+def waits_since(unit: QueueUnit, now: datetime) -> datetime | None:
+    """Return since when a pending unit waits; None if its object has no time in the past.
+
+    That is its creation, by the API server, or the end of its last eviction, or when it lost its
+    quota otherwise. All are in fields that no user can write. A time on hold counts as waiting.
+    """
+    texts: list[str] = [unit.metadata.creation_timestamp]
+    had_quota = unit.status.last_allocate_time is not None
+    for condition in unit.status.conditions:
+        is_end = condition.type == EVICTED or (condition.type == QUOTA_RESERVED and had_quota)
+        if is_end and condition.status == "False":
+            texts.append(condition.last_transition_time or "")
+    times = [read_past(text, now) for text in texts]
+    return max((time for time in times if time is not None), default=None)
