@@ -129,10 +129,12 @@ class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def is_lowered(self) -> bool:
         """Whether its queue's priority ceiling is below the priority that its object states."""
+        if self.info is None:
+            return False
         stated = self.unit.spec.priority
         if PRIORITY_BOOST in self.unit.metadata.annotations:
             stated = boosted_priority(self.unit)
-        return self.priority < stated
+        return self.info.priority < stated
 
     @property
     def uid(self) -> Uid:

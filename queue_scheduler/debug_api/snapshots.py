@@ -33,7 +33,7 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.plugin_questions import list_quotas, with_pods
 from queue_scheduler.framework.queue_unit_info import OrderKey, unit_key
-from queue_scheduler.preemption.candidates import FoundVictims
+from queue_scheduler.preemption.found_victims import FoundVictims
 from queue_scheduler.queueing.class_queue import ASIDE
 from queue_scheduler.queueing.pending_classes import PendingClasses
 from queue_scheduler.queueing.queue_options import QueueOptions

@@ -28,7 +28,7 @@ from queue_scheduler.framework.extension_points import Plugin, Waiter
 from queue_scheduler.framework.plugin_questions import every_refusal
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand, at_least
-from queue_scheduler.preemption.candidates import FoundVictims
+from queue_scheduler.preemption.found_victims import FoundVictims
 from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
 from queue_scheduler.queueing.queue_questions import refusals_by_order
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -79,6 +79,8 @@ class UnitAdmission:
         found = None
         if not queue.rules.is_backfilling or self._may_evict_behind(queue, info, moment):
             found = self._rounds.displace(queue, info, refusal, moment)
+            if isinstance(found, Refusal):
+                queue.pending.refuse(info, replace(refusal, guard=found), moment.seconds)
         return self._report(queue, info, refusal, found)
 
     def _try(self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> Rejection | None:
@@ -154,6 +156,9 @@ class UnitAdmission:
             return self._report(queue, info, refusal, None)
         if not queue.rules.is_backfilling or self._may_evict_behind(queue, info, moment):
             found = self._rounds.evict(queue, info, refusal, moment)
+            if isinstance(found, Refusal):
+                guarded = replace(refusal, guard=found)
+                queue.pending.refuse(info, guarded, moment.seconds, is_for_all=True)
         return self._report(queue, info, refusal, found)
 
     def _let_wait(
@@ -294,7 +299,7 @@ class UnitAdmission:
         seconds = int(wall.timestamp())
         if queue.rules.is_backfilling and self._backfill.is_behind(queue, info, seconds):
             return None
-        return self._rounds.would_evict(queue, info, wall)
+        return self._rounds.search.would_evict(queue, info, self._rounds.rates, wall)
 
     def _report(
         self,
@@ -313,7 +318,6 @@ class UnitAdmission:
         """
         if isinstance(found, Refusal):
             refusal = found
-            queue.pending.guard(info, found)
         # Nothing is charged and no head changes, so only the turn passes on.
         wake = self._wake_up.pass_on()
         if isinstance(found, Preempt):

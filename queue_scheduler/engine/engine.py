@@ -303,7 +303,6 @@ class Engine:
         self.limit_rules.on_quotas_changed()
         self.budget_rules.on_quotas_changed()
         self.units.place_again_for(sorted(names))
-        self.rounds.on_quotas_changed()
         self._wake_up.on_limits_changed()
         return self._wake_up.wake_affected()
 

@@ -34,6 +34,7 @@ class WakeUp:
         self._backfill = backfill
         self._protected: dict[str, QueueUnitInfo] = {}
         self._reviewer = ""
+        self._min_run_changes = 0
 
     def wake_affected(self, *, is_news: bool = True) -> tuple[str, ...]:
         """Apply a change: charge pods, wake the classes it helps; return the queues to ask.
@@ -208,6 +209,10 @@ class WakeUp:
     def on_limits_changed(self) -> None:
         """Recompute, after a change of quotas, which units compete and what guarantees apply."""
         queues = self._units.queues
+        changes = sum([each.min_run_changes for each in self._plugins.sparing])
+        if changes != self._min_run_changes:
+            self._min_run_changes = changes
+            self.on_run_times_changed()
         self._turns.on_limits_changed(self._plugins.domains)
         self._turns.on_use_replaced()
         queues.changed_heads.update(dict.fromkeys((*queues.quotas(), *self._protected)))
@@ -270,4 +275,5 @@ class WakeUp:
         twin = WakeUp(units, plugins, backfill, rounds)
         twin._protected = dict(self._protected)
         twin._reviewer = self._reviewer
+        twin._min_run_changes = self._min_run_changes
         return twin

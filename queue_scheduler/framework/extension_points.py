@@ -490,7 +490,7 @@ class Reclaimer(msgspec.Struct, frozen=True, gc=False):
 
     quota: str
     only_lower: bool
-    min_run_seconds: float = 0.0
+    min_run_seconds: int = 0
 
 
 class Loan(msgspec.Struct, frozen=True, gc=False):

@@ -253,7 +253,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
             Reclaimer(
                 name,
                 policy is ReclaimPolicy.LOWER_PRIORITY,
-                0.0 if (spared := self.min_run_time(name, quota)) is None else spared.seconds,
+                0 if (spared := self.min_run_time(name, quota)) is None else spared.seconds,
             )
             for name, policy in policies
             if policy is not ReclaimPolicy.NEVER

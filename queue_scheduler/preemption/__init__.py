@@ -5,7 +5,7 @@ Read in this order:
 1. ``victim_selection``: the smallest set of victims for one unit.
 2. ``candidates``: the units that may be evicted for it, by the rules of queues and quotas;
    ``borrowers``: the order of those that a quota reclaims from; ``protection``: which units are
-   not evicted, and until when.
+   not evicted, and until when; ``found_victims``: the result of a search.
 3. ``preemption_rounds``: one round at a time among units that compete, and the room that is kept
    for the preemptor.
 4. ``nomination``: which unit room is kept for, read off the objects, so that it survives a restart.

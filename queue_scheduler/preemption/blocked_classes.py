@@ -39,9 +39,9 @@ class BlockedClasses:
         # The releases at the last look; kept up to date while any class waits for one.
         self._seen: Releases = (0, 0, 0)
 
-    def is_empty(self) -> bool:
-        """Return whether no class waits."""
-        return not (
+    def __bool__(self) -> bool:
+        """Return whether any class waits."""
+        return bool(
             self._kept_out
             or self._behind_rounds
             or self._stood_back

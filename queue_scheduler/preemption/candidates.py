@@ -14,8 +14,6 @@ from datetime import datetime
 from functools import partial
 from typing import Final, TypeAlias
 
-import msgspec
-
 from queue_scheduler.cache.admitted_units import (
     Batch,
     Bucket,
@@ -31,8 +29,12 @@ from queue_scheduler.cache.unit_state import (
 from queue_scheduler.decision import Reason, Refusal, Trait, Victim, reasons_with
 from queue_scheduler.framework.extension_points import Lent, ReclaimTerms
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
 from queue_scheduler.preemption.borrowers import Borrowers
+from queue_scheduler.preemption.eviction_guards import find_delay, find_shortage
+from queue_scheduler.preemption.eviction_rates import EvictionRates
+from queue_scheduler.preemption.found_victims import FoundVictims
+from queue_scheduler.preemption.nomination import without_stuck
 from queue_scheduler.preemption.protection import (
     FOR_A_TIME,
     Kept,
@@ -59,22 +61,6 @@ SETTLING_SECONDS: Final = 1.0
 
 _OF_CREATION: Final = 3
 """Terms of `creation_order`, with which the order keys of all built-in policies end."""
-
-
-class FoundVictims(msgspec.Struct, frozen=True, gc=False):
-    """The result of a search.
-
-    Attributes:
-        reason: The reason of the evictions, `PREEMPTED` or `RECLAIMED`.
-        victims: The units to evict, the cheapest first; may be empty.
-        again_seconds: After this time a search may find more; None: time alone changes nothing.
-        guard: Without victims: what keeps the unit from evicting others for a time.
-    """
-
-    reason: str
-    victims: tuple[Victim, ...]
-    again_seconds: float | None = None
-    guard: Refusal | None = None
 
 
 Batches: TypeAlias = Iterable[Batch]
@@ -134,6 +120,8 @@ class VictimCandidates:
         """Return which units are not evicted for a unit, by the reason of the eviction."""
         if reason == RECLAIMED:
             return self.protection(wall, spared_by_quotas(self._plugins, info.quota))
+        if not self._units.queues.sparing:
+            return self.protection(wall)
         stated = spared_by_queue(self._units.queues, queue.name)
         return self.protection(wall, None if stated is None else lambda _: stated)
 
@@ -219,6 +207,36 @@ class VictimCandidates:
                 found.guard or look.guard(),
             )
         return found
+
+    def would_evict(
+        self, queue: SchedulingQueue, info: QueueUnitInfo, rates: EvictionRates, wall: datetime
+    ) -> FoundVictims | None:
+        """Return the units that a pending unit would evict now, if there were no other round.
+
+        None if none may be evicted, or the unit needs none.
+
+        Args:
+            queue: Its queue.
+            info: The unit.
+            rates: How many units may be evicted.
+            wall: Wall time.
+        """
+        info = at_least(info)
+        checked = self._plugins.check(info)
+        if checked is None:
+            return self.find_in_flight(queue, info, wall) if queue.in_flight else None
+        if not is_worth_a_search(checked[0]):
+            return None
+        leaving = without_stuck(self.leaving(self._plugins.domains(info.quota)), wall)
+        uids = [record.uid for record in leaving]
+        if uids and self._plugins.check_without(info, uids) is None:
+            return None
+        guard = find_delay(queue, info, wall)
+        if guard is not None:
+            return FoundVictims(PREEMPTED, (), guard=guard)
+        found = self.find(queue, info, uids, wall)
+        guard = find_shortage(rates, queue, info, found, wall)
+        return found if guard is None else FoundVictims(found.reason, (), guard=guard)
 
     def find_in_flight(
         self, queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime

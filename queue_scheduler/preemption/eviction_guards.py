@@ -13,6 +13,7 @@ from typing import Final
 from queue_scheduler.decision import BEGINNING, Reason, Refusal
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.preemption.eviction_rates import EvictionRates
+from queue_scheduler.preemption.found_victims import FoundVictims
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import EVICTED, QUOTA_RESERVED
@@ -40,10 +41,17 @@ def find_delay(queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime) -> R
 
 
 def find_shortage(
-    rates: EvictionRates, queue: SchedulingQueue, info: QueueUnitInfo, count: int, wall: datetime
+    rates: EvictionRates,
+    queue: SchedulingQueue,
+    info: QueueUnitInfo,
+    found: FoundVictims,
+    wall: datetime,
 ) -> Refusal | None:
-    """Return the refusal of a unit that needs `count` victims, if so many may not go yet."""
-    lacks = None if wall == BEGINNING else rates.shortage(queue.name, count, int(wall.timestamp()))
+    """Return the refusal of a unit for which so many victims may not be evicted yet."""
+    count = len(found.victims)
+    if not (rates.is_on and count) or wall == BEGINNING:
+        return None
+    lacks = rates.shortage(queue.name, count, int(wall.timestamp()))
     if lacks is None:
         return None
     return Refusal(

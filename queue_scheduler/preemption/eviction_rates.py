@@ -15,11 +15,12 @@ given back if it is not written.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
-from queue_scheduler.cache.unit_state import evictions_of
+from queue_scheduler.cache.unit_state import CachedUnit, evictions_of
 from queue_scheduler.decision import Victim
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
@@ -106,6 +107,8 @@ class EvictionRates:
             self.taken.pop(queue, None)
             self._unsettled.pop(queue, None)
             self.is_on = bool(self._limits)
+            if not self.is_on:
+                self._writing.clear()
             return
         is_new = queue not in self._limits
         self._limits[queue] = per_hour
@@ -173,11 +176,25 @@ class EvictionRates:
                 found.append(Shortage(each, per_hour, -(-missing // TOKEN), until))
         return max(found, key=lambda each: each.until, default=None)
 
-    def take(self, queue: str, victims: Iterable[tuple[Victim, QueueUnit]], second: int) -> None:
-        """Take tokens for a round that may begin."""
-        for victim, unit in victims:
-            self._writing[victim.uid] = (evictions_of(unit).count + 1, queue)
-            self._add(queue, second, 1)
+    def take(
+        self,
+        queue: str,
+        victims: Iterable[Victim],
+        records: Mapping[str, CachedUnit],
+        wall: datetime,
+    ) -> None:
+        """Take tokens for a round of a queue that may begin.
+
+        Args:
+            queue: The queue.
+            victims: Its victims.
+            records: All units, by key.
+            wall: The time.
+        """
+        for victim in victims:
+            count = evictions_of(records[victim.unit].unit).count
+            self._writing[victim.uid] = (count + 1, queue)
+            self._add(queue, int(wall.timestamp()), 1)
 
     def on_written(self, victims: Iterable[Victim], failed: Sequence[Victim]) -> None:
         """Give back the tokens for victims whose eviction was not written."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -17,6 +18,7 @@ from queue_scheduler.framework.queue_unit_info import ClassKey, OrderKey, QueueU
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.meta import Uid, find_condition
 from shared_api.queue_unit_phases import EVICTED
+from shared_api.timestamps import rfc3339
 
 STUCK_SECONDS: Final = 600.0
 """After this time a victim that is not freed no longer delays other rounds: its pods may hang on a
@@ -230,6 +232,12 @@ def evicted_since(record: CachedUnit) -> str:
     """Return since when a unit's eviction is requested; "" if it is not."""
     condition = find_condition(record.unit.status.conditions, EVICTED)
     return (condition.last_transition_time or "") if condition is not None else ""
+
+
+def without_stuck(leaving: Iterable[CachedUnit], wall: datetime) -> list[CachedUnit]:
+    """Return those of units that leave whose eviction was not requested too long ago."""
+    stuck = rfc3339(wall - timedelta(seconds=STUCK_SECONDS))
+    return [each for each in leaving if not "" < evicted_since(each) <= stuck]
 
 
 def victims_by_preemptor(leaving: Iterable[CachedUnit]) -> dict[str, dict[tuple[str, Uid], None]]:

@@ -27,7 +27,7 @@ victims have left, it rests for a minute before it tries again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from queue_scheduler.cache.unit_cache import UnitCache
@@ -37,9 +37,10 @@ from queue_scheduler.framework.extension_points import Supposed, Waiter
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
 from queue_scheduler.preemption.blocked_classes import BlockedClasses, Releases
-from queue_scheduler.preemption.candidates import FoundVictims, VictimCandidates, is_worth_a_search
+from queue_scheduler.preemption.candidates import VictimCandidates, is_worth_a_search
 from queue_scheduler.preemption.eviction_guards import find_delay, find_shortage
 from queue_scheduler.preemption.eviction_rates import EvictionRates
+from queue_scheduler.preemption.found_victims import FoundVictims
 from queue_scheduler.preemption.nomination import (
     NOMINATED_SECONDS,
     STUCK_SECONDS,
@@ -49,11 +50,11 @@ from queue_scheduler.preemption.nomination import (
     evicted_since,
     leaves_for,
     room_for,
+    without_stuck,
 )
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.meta import Uid
-from shared_api.queue_unit_phases import PREEMPTED
-from shared_api.timestamps import parse_time, read_time, rfc3339
+from shared_api.timestamps import parse_time, read_time
 
 REST_SECONDS: Final = 60.0
 """Rest of a unit that was refused after its round: its room was taken by something that nothing
@@ -89,7 +90,6 @@ class PreemptionRounds:
         self.rates = EvictionRates()
         self.is_idle = True
         self.other_changes = 0
-        self._min_run_changes = 0
 
     def _keep(self, nominations: Nominations) -> None:
         self.nominations = nominations
@@ -112,10 +112,8 @@ class PreemptionRounds:
             if own is not None:  # the unit was edited, so room does not help
                 self._give_up(info.key, moment.now)
             return None
-        if own is None and queue.rules.options.eviction_delay_seconds:
-            delayed = self._delayed(queue, info, moment)
-            if delayed is not None:
-                return delayed
+        if own is None and (guard := find_delay(queue, info, moment.wall)) is not None:
+            return self._guarded(queue, info, guard, moment)
         domains = self._plugins.domains(info.quota)
         leaving = self._leaving(domains, moment.wall)
         gone = [record.uid for record in leaving]
@@ -159,46 +157,13 @@ class PreemptionRounds:
                 self._give_up(info.key, moment.now)  # no request of its round was written
         return self._open(queue, info, refusal, found, moment)
 
-    def _delayed(
-        self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment
-    ) -> Refusal | None:
-        """Return the refusal of a unit that has not waited long enough; its class is asked then."""
-        guard = find_delay(queue, info, moment.wall)
-        if guard is not None:
-            self._ask_at_wall(queue, info, guard, moment)
-        return guard
-
-    def _ask_at_wall(
+    def _guarded(
         self, queue: SchedulingQueue, info: QueueUnitInfo, guard: Refusal, moment: Moment
-    ) -> None:
-        """Have a class asked at the time that a guard names."""
+    ) -> Refusal:
+        """Return what keeps a unit from evictions, after which its class is asked again."""
         rest = (parse_time(guard.detail) - moment.wall).total_seconds()
         self._ask_again(queue, info, moment.now + rest)
-
-    def would_evict(
-        self, queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime
-    ) -> FoundVictims | None:
-        """Return the units that a pending unit would evict now, if there were no other round.
-
-        None if none may be evicted, or the unit needs none. Changes nothing.
-        """
-        info = at_least(info)
-        checked = self._plugins.check(info)
-        if checked is None:
-            return self.search.find_in_flight(queue, info, wall) if queue.in_flight else None
-        if not is_worth_a_search(checked[0]):
-            return None
-        leaving = self._leaving(self._plugins.domains(info.quota), wall)
-        uids = [record.uid for record in leaving]
-        if uids and self._plugins.check_without(info, uids) is None:
-            return None
-        guard = find_delay(queue, info, wall)
-        if guard is not None:
-            return FoundVictims(PREEMPTED, (), guard=guard)
-        found = self.search.find(queue, info, uids, wall)
-        if found.victims and self.rates.is_on:
-            guard = find_shortage(self.rates.copy(), queue, info, len(found.victims), wall)
-        return found if guard is None else FoundVictims(found.reason, (), guard=guard)
+        return guard
 
     def hold_up(
         self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment
@@ -233,10 +198,8 @@ class PreemptionRounds:
         """
         if refusal.reason is Reason.ROOM_FOR_PREEMPTOR:
             return None
-        if queue.rules.options.eviction_delay_seconds:
-            delayed = self._delayed(queue, info, moment)
-            if delayed is not None:
-                return delayed
+        if (guard := find_delay(queue, info, moment.wall)) is not None:
+            return self._guarded(queue, info, guard, moment)
         domains = self._plugins.domains(info.quota)
         leaving = self._leaving(domains, moment.wall)
         if self._has_to_wait(queue, info, leaving, domains, moment):
@@ -305,28 +268,27 @@ class PreemptionRounds:
         found: FoundVictims,
         moment: Moment,
     ) -> Preempt | Refusal | None:
-        now = moment.now
         if not found.victims:
             if found.again_seconds is not None:
-                self._ask_again(queue, info, now + found.again_seconds)
+                self._ask_again(queue, info, moment.now + found.again_seconds)
             return found.guard
-        if self.rates.is_on and (guard := self._too_many(queue, info, found, moment)) is not None:
-            return guard
-        domains, until = self._plugins.domains(info.quota), now + NOMINATED_SECONDS
+        if (guard := find_shortage(self.rates, queue, info, found, moment.wall)) is not None:
+            return self._guarded(queue, info, guard, moment)
+        domains, until = self._plugins.domains(info.quota), moment.now + NOMINATED_SECONDS
         own = self._nominated.get(info.key)
         if own is not None and own.tries >= MAX_TRIES:
-            self._give_up(info.key, now)
-            self._ask_again(queue, info, now + REST_SECONDS)
+            self._give_up(info.key, moment.now)
+            self._ask_again(queue, info, moment.now + REST_SECONDS)
             return None
         for key in [k for k, each in self._nominated.items() if each.domains & domains]:
             if key != info.key:
-                self._give_up(key, now)  # it stands behind, and its victims count as gone
+                self._give_up(key, moment.now)  # it stands behind, and its victims count as gone
         self.is_idle = False
         # Until `on_written`, no competing round opens: the victims' objects do not say yet that
         # they leave.
         self._writing[info.uid] = domains
         if self.rates.is_on:
-            self._take_tokens(queue, found, moment)
+            self.rates.take(queue.name, found.victims, self._units.records, moment.wall)
         self.nominations.choose(info, found.victims, domains, until)
         # The class waits for this round even if no plugin reports room: another may take the room.
         # Releases are counted after the rounds above were given up, so that the end of these alone
@@ -343,20 +305,6 @@ class PreemptionRounds:
             refusal=refusal,
         )
 
-    def _too_many(
-        self, queue: SchedulingQueue, info: QueueUnitInfo, found: FoundVictims, moment: Moment
-    ) -> Refusal | None:
-        """Return the refusal if too many units were evicted lately; the class is asked then."""
-        guard = find_shortage(self.rates, queue, info, len(found.victims), moment.wall)
-        if guard is not None:
-            self._ask_at_wall(queue, info, guard, moment)
-        return guard
-
-    def _take_tokens(self, queue: SchedulingQueue, found: FoundVictims, moment: Moment) -> None:
-        records = self._units.records
-        victims = [(each, records[each.unit].unit) for each in found.victims]
-        self.rates.take(queue.name, victims, int(moment.wall.timestamp()))
-
     def on_refused(self, key: str) -> None:
         """Stop keeping room for a unit whose admission the API server refuses: it stands aside."""
         self.nominations.end(key)
@@ -366,7 +314,8 @@ class PreemptionRounds:
         # First, even if the preemptor is no longer nominated: a round that stays here would keep
         # all others of its domains from evicting.
         self._writing.pop(decision.uid, None)
-        self.rates.on_written(decision.victims, failed)
+        if self.rates.is_on:
+            self.rates.on_written(decision.victims, failed)
         self.is_idle = False
         self.waiters.wake_behind_rounds()
         if not self.nominations.on_written(decision.unit, decision.uid, failed):
@@ -448,13 +397,6 @@ class PreemptionRounds:
         self.waiters.wake_due(queue, now, self._count_releases())
         return self.take_woken()
 
-    def on_quotas_changed(self) -> None:
-        """Ask classes again that wait for a time, if quotas state other times now."""
-        changes = sum([each.min_run_changes for each in self._plugins.sparing])
-        if changes != self._min_run_changes:
-            self._min_run_changes = changes
-            self.waiters.wake_timed()
-
     def next_time(self, queue: str) -> float | None:
         """Return when to call `on_time` for a queue; None if not before it is woken."""
         if self.is_idle:
@@ -484,12 +426,10 @@ class PreemptionRounds:
 
     def _leaving(self, domains: frozenset[str], wall: datetime) -> list[CachedUnit]:
         """Return the units that leave these domains, except those that have hung for too long."""
-        stuck = rfc3339(wall - timedelta(seconds=STUCK_SECONDS))
-        leaving = self.search.leaving(domains)
-        return [each for each in leaving if not "" < evicted_since(each) <= stuck]
+        return without_stuck(self.search.leaving(domains), wall)
 
     def _is_engaged(self) -> bool:
-        return bool(self.rests) or not (self.nominations.is_empty() and self.waiters.is_empty())
+        return bool(self.rests or self.waiters) or not self.nominations.is_empty()
 
     # --- inside -------------------------------------------------------------------------------
 
@@ -533,7 +473,6 @@ class PreemptionRounds:
         twin._writing, twin.rests = dict(self._writing), dict(self.rests)
         twin.waiters, twin.rates = self.waiters.copy(), self.rates.copy()
         twin.is_idle, twin.other_changes = self.is_idle, self.other_changes
-        twin._min_run_changes = self._min_run_changes
         return twin
 
     def validate(self) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from enum import Enum
+from math import ceil
 from typing import Final, TypeAlias
 
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, is_preemptible
@@ -139,7 +140,7 @@ def spared_by_queue(queues: QueueSet, queue: str) -> MinRunTime | None:
     for each in with_parents(queues, queue):
         seconds = each.rules.options.preempt_min_seconds
         if seconds is not None:
-            return MinRunTime(seconds, each.name)
+            return MinRunTime(ceil(seconds), each.name)
     return None
 
 

@@ -32,8 +32,6 @@ from heapq import heappop, heappush, merge
 from itertools import islice
 from typing import Self
 
-from msgspec.structs import replace
-
 from queue_scheduler.decision import Refusal
 from queue_scheduler.framework.queue_unit_info import (
     ClassKey,
@@ -176,26 +174,11 @@ class PendingClasses:
             self.tried.refuse(unit_class, refusal)
             self._note(unit_class)
         entry.own_refused_at = at
-        if entry.last_reason is not refusal.reason:
-            entry.last_reason = refusal.reason
+        reason = refusal.reason if refusal.guard is None else refusal.guard.reason
+        if entry.last_reason is not reason:
+            entry.last_reason = reason
             self.reasons_version += 1
         return entry.number
-
-    def guard(self, info: QueueUnitInfo, guard: Refusal) -> None:
-        """Note what keeps a unit that was just refused from evicting others for a time.
-
-        Args:
-            info: The unit. Its class is asleep, or its group.
-            guard: What keeps it.
-        """
-        unit_class = self._classes[info.class_key]
-        group = unit_class.group
-        asleep = group if group is not None and unit_class.own_refusal is None else unit_class
-        assert asleep.own_refusal is not None, f"{info.key} is guarded, and not refused"
-        self._refused = None
-        asleep.own_refusal = replace(asleep.own_refusal, guard=guard)
-        asleep.last_reason = guard.reason
-        self.reasons_version += 1  # the same reason may name another time
 
     def wake(self, number: int) -> tuple[int, ...]:
         """Wake the class of that number, or the group; return what no longer waits, by number.

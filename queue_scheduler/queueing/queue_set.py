@@ -24,6 +24,7 @@ class QueueSet:
         find: Returns the SchedulingQueue of a name; None if there is no such queue.
         turns: The turns of the queues.
         changed_heads: The quotas whose first pending unit may have changed; cleared by `WakeUp`.
+        sparing: The queues that state how long none of their units is preempted.
     """
 
     find: Callable[[str], SchedulingQueue | None]
@@ -34,6 +35,7 @@ class QueueSet:
         self.find = self._queues.get
         self.turns = Turns(self._queues)
         self.changed_heads: dict[str, None] = {}
+        self.sparing: dict[str, None] = {}
         self._queues_of_quota: dict[str, dict[str, None]] = {}
 
     def __iter__(self) -> Iterator[SchedulingQueue]:
@@ -67,6 +69,10 @@ class QueueSet:
         before = queue.rules
         queue.set_options(options)
         after = queue.rules
+        if options.preempt_min_seconds is None:
+            self.sparing.pop(queue.name, None)
+        else:
+            self.sparing[queue.name] = None
         if (before.is_stopped, before.depth) != (after.is_stopped, after.depth):
             self.changed_heads.update(dict.fromkeys(queue.pending.by_quota))
 
@@ -83,6 +89,7 @@ class QueueSet:
         queue = self._queues.pop(name)
         length = queue.pending.length
         assert length == 0, f"queue {name} removed with {length} pending units"
+        self.sparing.pop(name, None)
         self.turns.remove(name)
 
     # --- units come and go --------------------------------------------------------------------
@@ -178,7 +185,7 @@ class QueueSet:
         twin = QueueSet()
         twin._queues.update((name, queue.copy()) for name, queue in self._queues.items())
         twin.turns = self.turns.fork(twin._queues)
-        twin.changed_heads = dict(self.changed_heads)
+        twin.changed_heads, twin.sparing = dict(self.changed_heads), dict(self.sparing)
         twin._queues_of_quota = {q: dict(names) for q, names in self._queues_of_quota.items()}
         return twin
 

@@ -100,7 +100,7 @@ class MinRunTime(msgspec.Struct, frozen=True, gc=False):
         by: The name of the quota or queue that states it.
     """
 
-    seconds: float
+    seconds: int
     by: str
 
 

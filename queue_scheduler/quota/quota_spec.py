@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from math import ceil
 from typing import Final
 
 import msgspec
@@ -93,7 +94,7 @@ class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     total: Amounts | None = None
     namespaces: tuple[str, ...] = ()
     reclaims: ReclaimPolicy = ReclaimPolicy.NEVER
-    min_run_seconds: float | None = None
+    min_run_seconds: int | None = None
     problems: tuple[QuotaProblem, ...] = ()
 
     @property
@@ -235,7 +236,7 @@ class _Reader:
             )
             return ReclaimPolicy.NEVER
 
-    def min_run_seconds(self, before: float | None) -> float | None:
+    def min_run_seconds(self, before: int | None) -> int | None:
         annotations = self._meta.annotations
         if read_annotation(annotations, PREEMPT_MIN_RUNTIME) is not None:
             self._report(
@@ -246,9 +247,9 @@ class _Reader:
         if not text:
             return None
         try:
-            return parse_seconds(text)
+            return ceil(parse_seconds(text))
         except DurationError as error:
-            stays = "none" if before is None else f"{before:g}s"
+            stays = "none" if before is None else f"{before}s"
             self._report(
                 ProblemKind.UNREADABLE_ANNOTATION,
                 f"annotation {RECLAIM_MIN_RUNTIME}: {error}; what was in force stays: {stays}",

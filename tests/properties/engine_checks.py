@@ -33,7 +33,7 @@ from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import Phase, occupies_quota
 from shared_api.resource_list import Amounts, add
-from shared_api.well_known_labels import MAX_PRIORITY, read_int32, read_quota_name
+from shared_api.well_known_labels import MAX_PRIORITY, PRIORITY_BOOST, read_int32, read_quota_name
 
 QUOTAS = ("a", "b", "c", "top")
 QUEUES = ("a", "b", "c", "shared")
@@ -236,12 +236,18 @@ def counted_priority(engine: Engine, record: CachedUnit) -> int:
     assert record.info is not None, f"{record.key} has no queue"
     queue = engine.queues.queue(record.info.queue)
     text = None if queue is None else queue.metadata.annotations.get(MAX_PRIORITY)
-    said = record.unit.spec.priority
+    said = record.unit.spec.priority + _boost_of(record)
     if text is None:
         return said
     ceiling = read_int32(text, None)
     # What cannot be read leaves the previous value in force, which no object shows.
     return record.priority if ceiling is None else min(said, ceiling)
+
+
+def _boost_of(record: CachedUnit) -> int:
+    """Return what a unit's annotation adds to its priority."""
+    boost = read_int32(record.unit.metadata.annotations.get(PRIORITY_BOOST), 0) or 0
+    return boost if -1000 <= boost <= 1000 else 0
 
 
 def check_nodes(engine: Engine, decision: Dequeue) -> None:

@@ -16,9 +16,11 @@ from queue_scheduler.preemption.nomination import (
     leaves_for,
     read_for_whom,
 )
+from queue_scheduler.quota_plugin import quota_plugins
 from shared_api.objects.meta import Uid, find_condition
 from shared_api.queue_unit_phases import EVICTED, PREEMPTED, is_being_evicted
-from shared_api.timestamps import parse_time
+from shared_api.timestamps import parse_time, read_time
+from shared_api.well_known_labels import QUOTA_PARENT
 from tests.properties.engine_checks import counted_priority
 
 CLOCK_JUMP_SECONDS: Final = 10.0
@@ -47,7 +49,8 @@ def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
         if decision.reason == PREEMPTED or unit.metadata.uid in queue.in_flight:
             assert queue.rules.options.preempts, f"{queue.name} does not preempt"
             assert record.info.queue == queue.name, f"{victim.unit} is of another queue"
-            lower = counted_priority(engine, record) < preemptor.info.priority
+            spared = counted_priority(engine, record) + record.info.spare
+            lower = spared < preemptor.info.priority
             assert lower, f"{victim.unit} has no lower priority than {decision.unit}"
         else:
             assert record.info.quota != decision.quota, f"{victim.unit} is of the owner's quota"
@@ -67,6 +70,68 @@ def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
     if not queue.in_flight:
         refusal = engine.plugins.check_without(info, gone)
         assert refusal is None, f"{decision.unit} would not start without {gone}: {refusal}"
+
+
+def check_guards(engine: Engine, decision: Preempt, wall: datetime) -> None:
+    """Check that nothing guards the victims, and nothing keeps the preemptor from evictions."""
+    queue, preemptor = engine.queues.find(decision.queue), engine.record(decision.unit)
+    assert queue is not None
+    assert preemptor is not None
+    for victim in decision.victims:
+        record = engine.record(victim.unit)
+        assert record is not None
+        assert record.info is not None
+        granted = read_time(record.unit.status.last_allocate_time)
+        if decision.reason == PREEMPTED or record.uid in queue.in_flight:
+            stated = _stated_by_queues(engine, queue.name)
+        else:
+            stated = _stated_by_quotas(engine, decision.quota, record.info.quota)
+        if granted is not None and stated and granted <= wall:
+            age = (wall - granted).total_seconds()
+            assert age >= stated, f"{victim.unit} is evicted after {age} s of {stated}"
+    delay = queue.rules.options.eviction_delay_seconds
+    since = _waits_since(preemptor, wall)
+    if delay and since is not None:
+        age = (wall - since).total_seconds() + CLOCK_JUMP_SECONDS
+        assert age >= delay, f"{decision.unit} evicts after {age} s of {delay}"
+    if queue.rules.options.evictions_per_hour is not None:
+        missing = engine.rounds.rates.taken[queue.name].missing
+        assert missing >= 3600 * len(decision.victims), f"{decision.unit} takes no tokens"
+
+
+def _stated_by_queues(engine: Engine, name: str) -> float:
+    """Return how long units of a queue are spared by it, or by the nearest above it."""
+    seen: list[str] = []
+    queue = engine.queues.find(name)
+    while queue is not None and queue.name not in seen:
+        seen.append(queue.name)
+        if queue.rules.options.preempt_min_seconds is not None:
+            return queue.rules.options.preempt_min_seconds
+        queue = engine.queues.find(queue.rules.api_object.metadata.labels.get(QUOTA_PARENT, ""))
+    return 0.0
+
+
+def _stated_by_quotas(engine: Engine, taker: str, victim: str) -> float:
+    """Return how long a unit of a quota is spared by what counts for a taker."""
+    above = engine.plugins.chain(taker)
+    chain = engine.plugins.chain(victim)
+    below = [each for each in chain if each not in above]
+    for name in [*below[-1:], *(each for each in chain if each in above)]:
+        for plugin in quota_plugins(engine.plugins):
+            node = plugin.quotas.trees.nodes.get(name)
+            if node is not None and node.spec.min_run_seconds is not None:
+                return node.spec.min_run_seconds
+    return 0.0
+
+
+def _waits_since(record: CachedUnit, wall: datetime) -> datetime | None:
+    """Return since when a unit waits: it was created then, or its last eviction has ended."""
+    evicted = find_condition(record.unit.status.conditions, EVICTED)
+    texts: list[str | None] = [record.unit.metadata.creation_timestamp]
+    if evicted is not None and evicted.status == "False":
+        texts.append(evicted.last_transition_time)
+    times = [time for time in map(read_time, texts) if time is not None and time <= wall]
+    return max(times, default=None)
 
 
 def _leaving(engine: Engine) -> list[CachedUnit]:

@@ -30,10 +30,15 @@ from shared_api.testing.virtual_clock import EPOCH
 from shared_api.well_known_labels import (
     BACKFILL,
     ENABLE_PREEMPTION,
+    EVICTION_DELAY,
+    EVICTIONS_PER_HOUR,
     MANAGED_BY,
     MAX_DEPTH,
+    PREEMPT_MIN_RUNTIME,
     PREEMPT_RUNNING,
+    PRIORITY_BOOST,
     QUOTA_NAME,
+    RECLAIM_MIN_RUNTIME,
     RECLAIM_POLICY,
     WAIT_FOR_PODS_RUNNING,
 )
@@ -84,9 +89,13 @@ class Town:
         strict_ones = frozenset(rng.sample(NAMES, rng.randint(0, 1)))
         self.strict = StrictMode(is_on=True, included=strict_ones)
         engine = new_engine(QuotaSettings(mode=QuotaMode.MAX), self.strict)
+        engine.queue_state.limit_evictions(rng.choice([0, 0, 5, 60]))
+        engine.usage.boost_per_eviction = rng.choice([0, 0, 1])
         for name in (PARENT, *NAMES):
             is_parent, most = name == PARENT, self.limits[name]
             reclaims = {} if is_parent or rng.random() < 0.5 else {RECLAIM_POLICY: "Any"}
+            if rng.random() < 0.3:
+                reclaims[RECLAIM_MIN_RUNTIME] = rng.choice(["0", "20s", "5m"])
             quota = elastic_quota(
                 name,
                 min={"cpu": most if is_parent else rng.randint(0, most // 2)},
@@ -100,6 +109,7 @@ class Town:
             marks = dict.fromkeys(self._switches(), "true")
             if rng.random() < 0.2:
                 marks[MAX_DEPTH] = "2"
+            marks |= self._guards()
             policy = rng.choice(["Priority", "Block", "FIFO", "Intelligent"])
             checks = (AdmissionCheckReference(name="check"),) if rng.random() < 0.2 else ()
             engine.on_queue(build_queue(name, policy, annotations=marks, admission_checks=checks))
@@ -114,6 +124,15 @@ class Town:
         }
         return [key for key, chance in chances.items() if self.rng.random() < chance]
 
+    def _guards(self) -> dict[str, str]:
+        values = {
+            PREEMPT_MIN_RUNTIME: ("20s", "5m"),
+            EVICTIONS_PER_HOUR: ("1", "60"),
+            EVICTION_DELAY: ("10", "2m"),
+        }
+        rng = self.rng
+        return {key: rng.choice(some) for key, some in values.items() if rng.random() < 0.3}
+
     def _arrivals(self) -> Iterator[Arrival]:
         rng, now = self.rng, self.start
         for number in range(JOBS):
@@ -125,7 +144,10 @@ class Town:
                 quota,
                 cpu=rng.randint(1, self.limits[quota]),
                 priority=rng.randint(0, 4),
-                annotations={MANAGED_BY: "koord-queue-controllers"} if rng.random() < 0.8 else {},
+                annotations=(
+                    ({MANAGED_BY: "koord-queue-controllers"} if rng.random() < 0.8 else {})
+                    | ({PRIORITY_BOOST: str(rng.randint(-3, 3))} if rng.random() < 0.2 else {})
+                ),
             )
             yield Arrival(now, declaring(unit, rng.choice([None, None, 30, 1000])))
 

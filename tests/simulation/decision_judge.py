@@ -104,6 +104,11 @@ class DecisionJudge:
             decision.unit,
             lambda: preemption_checks.check_victims(engine, decision, wall),
         )
+        self._try(
+            EVICTIONS,
+            decision.unit,
+            lambda: preemption_checks.check_guards(engine, decision, wall),
+        )
         record, last = engine.record(decision.unit), self._rounds.get(decision.uid)
         assert record is not None
         seen = process.seen().get("queueunits", 0)

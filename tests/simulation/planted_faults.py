@@ -46,8 +46,11 @@ from queue_scheduler.engine.backfill import Backfill, Reviewed
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.limit_changes import LimitChanges
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
+from queue_scheduler.preemption import preemption_rounds
 from queue_scheduler.preemption.candidates import VictimCandidates
+from queue_scheduler.preemption.eviction_rates import EvictionRates
 from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
+from queue_scheduler.preemption.protection import Protection
 from queue_scheduler.queueing import scheduling_queue
 from queue_scheduler.queueing.queue_rules import QueueRules
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -304,6 +307,21 @@ def preemptor_forgotten(plant: Plant) -> None:
 def evicts_again(plant: Plant) -> None:
     plant.replace(VictimCandidates, "leaving", lambda *_: [])
     plant.replace(PreemptionRounds, "_has_to_wait", lambda *_: False)
+
+
+@fault("units are evicted before the time that their queue or quota states")
+def spared_for_nothing(plant: Plant) -> None:
+    plant.replace(Protection, "_is_spared", lambda *_: False)
+
+
+@fault("units evict others before their queue's delay is over")
+def delay_ignored(plant: Plant) -> None:
+    plant.replace(preemption_rounds, "find_delay", lambda *_: None)
+
+
+@fault("evictions take no tokens")
+def no_tokens_taken(plant: Plant) -> None:
+    plant.replace(EvictionRates, "take", lambda *_: None)
 
 
 @fault("a stopped queue starts units")

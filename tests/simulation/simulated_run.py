@@ -27,6 +27,7 @@ from shared_api.client.errors import ApiFailure
 from tests.properties.real_quotas import RealQuotas
 from tests.simulation import (
     budget_actions,
+    guard_actions,
     hand_made_actions,
     job_actions,
     limit_actions,
@@ -51,6 +52,7 @@ MODULES: Final = (
     trouble_actions,
     limit_actions,
     budget_actions,
+    guard_actions,
 )
 """Modules whose actions are in the table."""
 

@@ -34,7 +34,7 @@ from tests.simulation.stepped_programs import (
     SteppedControllers,
     SteppedScheduler,
 )
-from tests.simulation.world_plan import BUDGETED, LIMITED, QUEUE_NAMESPACE, Plan
+from tests.simulation.world_plan import BUDGETED, GUARDED, LIMITED, QUEUE_NAMESPACE, Plan
 
 NAMESPACES: Final = ("team", "other")
 CLASSES: Final = {"low": -5, "high": 10}
@@ -132,10 +132,13 @@ class World:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.rng = random.Random(seed)
+        drawn, has_guards = Plan.draw(self.rng), _is_in(seed, GUARDED)
         self.plan = replace(
-            Plan.draw(self.rng),
+            drawn,
+            evicts=drawn.evicts or has_guards,
             has_limits=_is_in(seed, LIMITED),
             has_budgets=_is_in(seed, BUDGETED),
+            has_guards=has_guards,
         )
         self.clock = VirtualClock()
         if self.plan.has_budgets:

@@ -29,6 +29,8 @@ LIMITED: Final = (8, 7)
 chance, so that the other worlds are what they were before there were limits."""
 BUDGETED: Final = (8, 2)
 """Likewise the worlds in which quotas have budgets, and queues order their users."""
+GUARDED: Final = (16, 6)
+"""Likewise the worlds in which evictions are guarded, and there are evictions."""
 SMALL_CPU: Final = "500m"
 """Units that ask for no more than this do not have to ask for nodes."""
 
@@ -48,6 +50,7 @@ class Plan:
             and most jobs declare for how long they run.
         has_limits: whether QuotaPolicies limit users and groups, which jobs name.
         has_budgets: whether QuotaPolicies say how much quotas may use, and queues may be Fair.
+        has_guards: whether queues, quotas and units guard units against evictions.
     """
 
     mode: str
@@ -61,6 +64,7 @@ class Plan:
     backfills: bool
     has_limits: bool = False
     has_budgets: bool = False
+    has_guards: bool = False
 
     @staticmethod
     def draw(rng: random.Random) -> Plan:
@@ -107,6 +111,7 @@ class Plan:
             plugin_configs={"ElasticQuotaV2": arguments},
             default_reclaim_protect_time=f"{self.protect_seconds}s",
             accounts=AccountsSettings(enabled=True) if self.has_budgets else UNSET,
+            boost_per_eviction=2 if self.has_guards else 0,
         )
 
     @property

@@ -7,17 +7,28 @@ import pytest
 from queue_insight.insight.change import annotated
 from queue_scheduler.quota.quota_settings import QuotaMode
 from shared_api.objects.queue import AdmissionCheckReference
+from shared_api.objects.queue_unit import Evictions
 from shared_api.well_known_labels import (
     BACKFILL,
     ENABLE_PREEMPTION,
+    EVICTION_DELAY,
+    EVICTIONS_PER_HOUR,
     MAX_DEPTH,
     PREEMPT_RUNNING,
     RECLAIM_POLICY,
     STOP_POLICY,
     WAIT_FOR_PODS_RUNNING,
 )
-from tests.properties.engine_kit import admitted, build_check, build_queue, build_quota, build_unit
-from tests.queue_insight.insight.changes_kit import SmallCluster, names, of_kind, the
+from tests.properties.engine_kit import (
+    admitted,
+    build_check,
+    build_queue,
+    build_quota,
+    build_unit,
+    changed,
+    running,
+)
+from tests.queue_insight.insight.changes_kit import SINCE, SmallCluster, names, of_kind, the
 
 
 def test_a_stopped_queue_is_resumed() -> None:
@@ -129,3 +140,34 @@ def test_an_inactive_check_must_become_active() -> None:
     change = the(cluster.changes("new"), "check")
     want = "The controller of admission check quota-ok must be able to perform it."
     assert (change.sufficient, change.description) == (True, want)
+
+
+# --- guards ---------------------------------------------------------------------------------------
+
+
+PREEMPTS = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true"}
+
+
+def test_a_queue_may_evict_without_a_delay() -> None:
+    cluster = SmallCluster(build_queue("a", annotations=PREEMPTS | {EVICTION_DELAY: "8760h"}))
+    cluster.run("low", cpu=4)
+    cluster.wait("new", cpu=2, priority=5)
+    change = the(cluster.changes("new"), "queueOption")
+    assert change.description == (
+        "Let units of queue a evict others without a delay; it then evicts 1 unit."
+    )
+    assert names(change.units) == ["low"]
+    assert change.patches[0].patch == annotated({EVICTION_DELAY: "0s"})
+
+
+def test_the_least_evictions_in_an_hour_with_which_a_unit_starts() -> None:
+    cluster = SmallCluster(build_queue("a", annotations=PREEMPTS | {EVICTIONS_PER_HOUR: "3"}))
+    for number in range(4):
+        unit = running(build_unit(f"low-{number}", "a", cpu=1), 2, since=SINCE)
+        cluster.apply(changed(unit, 2, evictions=Evictions(count=1, last_time=SINCE, queue="a")))
+    cluster.wait("new", cpu=2, priority=5)
+    change = the(cluster.changes("new"), "queueOption")
+    assert change.description == (
+        "Let units of queue a evict 6 others in an hour; it then evicts 2 units."
+    )
+    assert change.patches[0].patch == annotated({EVICTIONS_PER_HOUR: "6"})

@@ -21,6 +21,9 @@ from shared_api.objects.queue_unit import AdmissionCheckState
 from shared_api.testing.virtual_clock import EPOCH
 from shared_api.well_known_labels import (
     ENABLE_PREEMPTION,
+    EVICTION_DELAY,
+    EVICTIONS_PER_HOUR,
+    PREEMPT_MIN_RUNTIME,
     PREEMPT_RUNNING,
     STOP_POLICY,
     WAIT_FOR_PODS_RUNNING,
@@ -293,3 +296,32 @@ def test_without_accounts_no_time_is_told_in_virtual_time() -> None:
     setattr(engine, Engine.on_time.__name__, told.append)
     assert story.run()[-1] == "105 x finished"
     assert told == []
+
+
+# --- guards ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "want"),
+    [(EVICTION_DELAY, "45s", 55), (PREEMPT_MIN_RUNTIME, "1m", 60), (EVICTIONS_PER_HOUR, "60", 10)],
+)
+def test_guards_delay_evictions_in_virtual_time(key: str, text: str, want: int) -> None:
+    """`high` comes at second 10; the first of two units runs since second 0."""
+    marks = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true", key: text}
+    engine = town_engine(build_queue("a", "Priority", annotations=marks), cpu=1)
+    story = Story(engine, [(0.0, job("low")), (10.0, job("high", priority=1))])
+    story.run()
+    assert story.of("high")[:2] == ["10 arrived", f"{want} admitted"]
+    assert f"{want} evicted" in story.of("low")
+
+
+def test_a_rate_counts_in_virtual_time() -> None:
+    marks = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true", EVICTIONS_PER_HOUR: "60"}
+    engine = town_engine(build_queue("a", "Priority", annotations=marks), cpu=2)
+    engine.queue_state.limit_evictions(1)
+    arrivals = [(0.0, job("one")), (0.0, job("two"))]
+    arrivals += [(10.0, job("high", priority=1)), (20.0, job("next", priority=1))]
+    story = Story(engine, arrivals, seconds={"one": 9999.0, "two": 9999.0, "high": 9999.0})
+    story.run()
+    assert story.of("high")[:2] == ["10 arrived", "10 admitted"]
+    assert story.of("next")[:2] == ["20 arrived", "3610 admitted"]

@@ -9,6 +9,7 @@ import pytest
 from queue_insight.what_if.apply import apply_edits
 from queue_insight.what_if.edit import Edit, EditError
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.preemption.eviction_rates import ALL
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.testing.object_builders import node
 from shared_api.well_known_labels import BACKFILL, MAX_DEPTH
@@ -141,6 +142,14 @@ WRONG = [
         Edit(kind="SchedulerSettings", patch={"defaultReclaimProtectTime": "soon"}),
         "patch.defaultReclaimProtectTime: ",
     ),
+    (
+        Edit(kind="SchedulerSettings", patch={"evictionsPerHour": -1}),
+        "patch.evictionsPerHour: must be from 0 to 100000",
+    ),
+    (
+        Edit(kind="SchedulerSettings", patch={"boostPerEviction": 1}),
+        "patch.boostPerEviction: a copy of the engine keeps it",
+    ),
 ]
 
 
@@ -172,6 +181,11 @@ def test_settings_of_all_queues_are_their_annotations() -> None:
     options = options_of(engine)
     assert (options.backfill, options.max_depth) == (True, 3)
     assert engine.candidates.protect_seconds == 300.0
+    rates = {"evictionsPerHour": 7, "evictionDelay": "5m", "preemptMinRuntime": "2m"}
+    apply_edits(engine, [Edit(kind="SchedulerSettings", patch=rates)], WALL)
+    assert engine.rounds.rates.limit_of(ALL) == 7
+    assert options_of(engine).eviction_delay_seconds == 300.0
+    assert options_of(engine).preempt_min_seconds == 120.0
     off = Edit(kind="SchedulerSettings", patch={"backfill": None, "maxDepth": None})
     apply_edits(engine, [off], WALL)
     assert (options_of(engine).backfill, options_of(engine).max_depth) == (False, None)

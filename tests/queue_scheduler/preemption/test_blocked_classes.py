@@ -25,7 +25,7 @@ def test_a_class_kept_out_is_asked_at_any_release() -> None:
     assert waiters.take_woken() == []
     waiters.wake_after((4, 2, 8))
     assert waiters.take_woken() == [A]
-    assert waiters.is_empty()
+    assert not waiters
 
 
 @pytest.mark.parametrize("over", [(5, 2, 7), (4, 3, 7)], ids=["departure", "end"])
@@ -67,7 +67,7 @@ def test_a_class_that_stands_back_is_asked_when_others_of_its_queue_are_in_fligh
     waiters.stand_back(OTHER, in_flight)
     waiters.wake_after(NOTHING, lambda queue: left if queue == "p" else in_flight)
     assert waiters.take_woken() == [OTHER]
-    assert not waiters.is_empty()
+    assert waiters
 
 
 @pytest.mark.parametrize("times", [(5.0, 9.0), (9.0, 5.0)])
@@ -101,7 +101,7 @@ def test_a_class_that_searched_in_vain_is_asked_again_after_a_release() -> None:
     assert waiters.times_of("q") == [at + SEARCH_AGAIN_SECONDS]
     waiters.wake_due("q", at + SEARCH_AGAIN_SECONDS, (4, 2, 8))
     assert waiters.take_woken() == [A]
-    assert waiters.is_empty()
+    assert not waiters
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,9 @@ def test_boost() -> None:
     comes(times, "two", 5, "10")
     times.ask()
     assert times.wait(0.0) == [(BEGIN, "two starts")]
-    assert times.engine.record("ns/two").priority == 15  # type: ignore[union-attr]
+    record = times.engine.record("ns/two")
+    assert record is not None
+    assert record.priority == 15
     assert times.units["two"].spec.priority == 5, "the object keeps its own"
     times.comes("three", "top", 1, priority=15)
     assert times.wait(100.0) == []
@@ -94,6 +96,16 @@ def test_a_boost_that_changes_moves_a_pending_unit() -> None:
     times.wait(0.0)
     times.frees("runs")
     assert times.wait(0.0) == [(BEGIN, "two starts")]
+
+
+def test_a_boosted_unit_that_has_ended_is_not_lowered() -> None:
+    times = stage()
+    comes(times, "u", 5, "7")
+    times.put(changed(times.units["u"], 1, "Succeed"))
+    record = times.engine.record("ns/u")
+    assert record is not None
+    assert not record.is_lowered
+    assert times.engine.take_notices() == []
 
 
 # --- by evictions ---------------------------------------------------------------------------------
