@@ -265,6 +265,30 @@ class BudgetShortage(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return max(0, self.needed - self.left)
 
 
+EVICTIONS: Final = "evictions"
+"""The resource of a refusal since too many units were evicted."""
+
+
+class EvictionGuard(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What keeps a unit for a time from evicting others.
+
+    Attributes:
+        reason: Which guard it is; one with `Trait.GUARD`.
+        by: The queue or quota whose setting it is; "": that of the program.
+        until: When it is over (RFC 3339).
+        per_hour: How many units may be evicted in an hour; 0: it is about something else.
+        used: How many of these are used.
+        needed: How many the unit needs.
+    """
+
+    reason: Reason
+    by: str
+    until: str
+    per_hour: int = 0
+    used: int = 0
+    needed: int = 0
+
+
 class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Why a unit did not start, with the numbers of the first limit that was found too small.
 
@@ -313,12 +337,24 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     via: str = ""
     basis: RuntimeBasis | None = None
     budget: BudgetShortage | None = None
-    guard: Refusal | None = None
+    guard: EvictionGuard | None = None
 
     @property
     def shown(self) -> Refusal:
         """What users are told first: what keeps the unit from evicting others, if anything does."""
-        return self.guard or self
+        guard = self.guard
+        if guard is None:
+            return self
+        return Refusal(
+            reason=guard.reason,
+            quota=self.quota,
+            resource=EVICTIONS if guard.per_hour else "",
+            limit=guard.per_hour,
+            used=guard.used,
+            requested=guard.needed,
+            other=guard.by,
+            detail=guard.until,
+        )
 
     @property
     def kind(self) -> Reason:

@@ -107,7 +107,7 @@ _CHECKED: Final = frozenset(
         *("restartPolicy", "resourceVersion", "version", "creationTimestamp", "requeueAt"),
         *("levels", "halfLife", "minimumCharge", "priority", "mantissa"),
         *("deletionTimestamp", "lastTransitionTime", "lastUpdateTime", "lastAllocateTime"),
-        *("jobCreationTimestamp", "lastTime", "oversellRate", "takenAt", "notCarried"),
+        *("jobCreationTimestamp", "lastTime", "oversellRate", "takenAt", "notCarried", "until"),
         *("period", "timeZone", "time_zone", "enforce", "reserve", "undeclared", "grace", "debt"),
     )
 )

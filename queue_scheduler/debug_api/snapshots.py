@@ -248,7 +248,7 @@ def _refusal_now(engine: Engine, key: str) -> Refusal | None:
         return with_pods(engine.plugins, info, last.shown)
     refusal = engine.admission.why_refused(info)
     if refusal is not None and last.guard is not None:
-        return last.guard
+        return last.shown
     if refusal is None and last.reason not in _PAST_FILTERS:
         return Refusal(reason=Reason.WAITING, quota=info.quota)
     return with_pods(engine.plugins, info, refusal or last)

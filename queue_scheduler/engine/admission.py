@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from queue_scheduler.cache.partial_admission import most_that
 from queue_scheduler.cache.unit_cache import UnitCache
-from queue_scheduler.decision import Moment, Preempt, Reason, Refusal, Refused
+from queue_scheduler.decision import EvictionGuard, Moment, Preempt, Reason, Refusal, Refused
 from queue_scheduler.engine.backfill import Backfill
 from queue_scheduler.engine.wake_up import WakeUp
 from queue_scheduler.framework.extension_points import Plugin, Waiter
@@ -79,8 +79,9 @@ class UnitAdmission:
         found = None
         if not queue.rules.is_backfilling or self._may_evict_behind(queue, info, moment):
             found = self._rounds.displace(queue, info, refusal, moment)
-            if isinstance(found, Refusal):
-                queue.pending.refuse(info, replace(refusal, guard=found), moment.seconds)
+            if isinstance(found, EvictionGuard):
+                refusal = replace(refusal, guard=found)
+                queue.pending.refuse(info, refusal, moment.seconds)
         return self._report(queue, info, refusal, found)
 
     def _try(self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> Rejection | None:
@@ -156,9 +157,9 @@ class UnitAdmission:
             return self._report(queue, info, refusal, None)
         if not queue.rules.is_backfilling or self._may_evict_behind(queue, info, moment):
             found = self._rounds.evict(queue, info, refusal, moment)
-            if isinstance(found, Refusal):
-                guarded = replace(refusal, guard=found)
-                queue.pending.refuse(info, guarded, moment.seconds, is_for_all=True)
+            if isinstance(found, EvictionGuard):
+                refusal = replace(refusal, guard=found)
+                queue.pending.refuse(info, refusal, moment.seconds, is_for_all=True)
         return self._report(queue, info, refusal, found)
 
     def _let_wait(
@@ -289,7 +290,7 @@ class UnitAdmission:
             found.append(held_up)
         last = queue.pending.class_of(info).refusal
         if found and last is not None and last.guard is not None:
-            found.append(last.guard)  # the unit is asked again at the time that it names
+            found.append(last.shown)  # the unit is asked again at the time that it names
         return [*found, *refusals_by_order(queue, info)]
 
     def would_evict(
@@ -306,20 +307,12 @@ class UnitAdmission:
         queue: SchedulingQueue,
         info: QueueUnitInfo,
         refusal: Refusal,
-        found: Preempt | Refusal | None,
+        found: Preempt | EvictionGuard | None,
     ) -> Refused | Preempt:
-        """Return the decision about a refused unit: the evictions for it, or why it waits.
-
-        Args:
-            queue: Its queue.
-            info: The unit.
-            refusal: Why it was refused.
-            found: The evictions, or what keeps it from evicting others for a time.
-        """
-        if isinstance(found, Refusal):
-            refusal = found
         # Nothing is charged and no head changes, so only the turn passes on.
         wake = self._wake_up.pass_on()
         if isinstance(found, Preempt):
             return replace(found, wake=wake)
+        if found is not None:
+            refusal = refusal.shown
         return Refused(unit=info.key, queue=queue.name, refusal=refusal, wake=wake)

@@ -26,7 +26,7 @@ from queue_scheduler.cache.unit_state import (
     CachedUnit,
     checkpoint_of,
 )
-from queue_scheduler.decision import Reason, Refusal, Trait, Victim, reasons_with
+from queue_scheduler.decision import EvictionGuard, Reason, Refusal, Trait, Victim, reasons_with
 from queue_scheduler.framework.extension_points import Lent, ReclaimTerms
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
@@ -235,7 +235,7 @@ class VictimCandidates:
         if guard is not None:
             return FoundVictims(PREEMPTED, (), guard=guard)
         found = self.find(queue, info, uids, wall)
-        guard = find_shortage(rates, queue, info, found, wall)
+        guard = find_shortage(rates, queue, found, wall)
         return found if guard is None else FoundVictims(found.reason, (), guard=guard)
 
     def find_in_flight(
@@ -382,14 +382,12 @@ class _Look:
             rests.append((self._first_spared[0] - self._wall).total_seconds())
         return max(SETTLING_SECONDS, min(rests)) if rests else None
 
-    def guard(self) -> Refusal | None:
-        """Return the refusal if units were skipped whose queue or quota spares them for a time."""
+    def guard(self) -> EvictionGuard | None:
+        """Return until when units that were skipped are spared by their queue or quota, if any."""
         if self._first_spared is None:
             return None
         until, by = self._first_spared
-        return Refusal(
-            reason=Reason.MIN_RUNTIME, quota=self._info.quota, other=by, detail=rfc3339(until)
-        )
+        return EvictionGuard(reason=Reason.MIN_RUNTIME, by=by, until=rfc3339(until))
 
     def _may_go(self, record: CachedUnit) -> bool:
         if record.uid in self._leaving:
@@ -409,10 +407,8 @@ class _Look:
         return False
 
     def _note_spared(self, record: CachedUnit) -> None:
-        until, spared = (
-            self._protection.until(record, Kept.MIN_RUNTIME),
-            self._protection.spared(record),
-        )
+        until = self._protection.until(record, Kept.MIN_RUNTIME)
+        spared = self._protection.spared(record)
         if until is not None and spared is not None:
             found = (until, spared.by)
             self._first_spared = min(found, self._first_spared or found)

@@ -1,16 +1,14 @@
 """What keeps a unit from evicting others for a time, whichever they are. Pure.
 
-Each is a refusal that names the second from which it is over. It refuses evictions only: a unit
-that fits starts at any time.
+Each names the second from which it is over. A unit that fits starts at any time.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from math import ceil
-from typing import Final
 
-from queue_scheduler.decision import BEGINNING, Reason, Refusal
+from queue_scheduler.decision import BEGINNING, EvictionGuard, Reason
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.preemption.eviction_rates import EvictionRates
 from queue_scheduler.preemption.found_victims import FoundVictims
@@ -19,12 +17,9 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import EVICTED, QUOTA_RESERVED
 from shared_api.timestamps import read_past, rfc3339
 
-EVICTIONS: Final = "evictions"
-"""The resource of a refusal for a rate."""
 
-
-def find_delay(queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime) -> Refusal | None:
-    """Return the refusal of a unit whose queue has it wait before it evicts; None: it has waited.
+def find_delay(queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime) -> EvictionGuard | None:
+    """Return the delay for which a unit's queue has it wait before it evicts; None: it has waited.
 
     An autoscaler may bring nodes in that time, so that nothing has to be evicted.
     """
@@ -35,34 +30,26 @@ def find_delay(queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime) -> R
     until = since + timedelta(seconds=ceil(delay))
     if until <= wall:
         return None
-    return Refusal(
-        reason=Reason.EVICTION_DELAY, quota=info.quota, other=queue.name, detail=rfc3339(until)
-    )
+    return EvictionGuard(reason=Reason.EVICTION_DELAY, by=queue.name, until=rfc3339(until))
 
 
 def find_shortage(
-    rates: EvictionRates,
-    queue: SchedulingQueue,
-    info: QueueUnitInfo,
-    found: FoundVictims,
-    wall: datetime,
-) -> Refusal | None:
-    """Return the refusal of a unit for which so many victims may not be evicted yet."""
+    rates: EvictionRates, queue: SchedulingQueue, found: FoundVictims, wall: datetime
+) -> EvictionGuard | None:
+    """Return what keeps so many victims from being evicted for units of a queue; None: nothing."""
     count = len(found.victims)
     if not (rates.is_on and count) or wall == BEGINNING:
         return None
     lacks = rates.shortage(queue.name, count, int(wall.timestamp()))
     if lacks is None:
         return None
-    return Refusal(
+    return EvictionGuard(
         reason=Reason.EVICTION_RATE,
-        quota=info.quota,
-        resource=EVICTIONS,
-        limit=lacks.per_hour,
+        by=lacks.queue,
+        until=rfc3339(datetime.fromtimestamp(lacks.until, UTC)),
+        per_hour=lacks.per_hour,
         used=lacks.used,
-        requested=count,
-        other=lacks.queue,
-        detail=rfc3339(datetime.fromtimestamp(lacks.until, UTC)),
+        needed=count,
     )
 
 

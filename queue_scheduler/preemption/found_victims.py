@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from queue_scheduler.decision import Refusal, Victim
+from queue_scheduler.decision import EvictionGuard, Victim
 
 
 class FoundVictims(msgspec.Struct, frozen=True, gc=False):
@@ -20,4 +20,4 @@ class FoundVictims(msgspec.Struct, frozen=True, gc=False):
     reason: str
     victims: tuple[Victim, ...]
     again_seconds: float | None = None
-    guard: Refusal | None = None
+    guard: EvictionGuard | None = None

@@ -32,7 +32,7 @@ from typing import Final
 
 from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, makes_room
-from queue_scheduler.decision import Moment, Preempt, Reason, Refusal, Victim
+from queue_scheduler.decision import EvictionGuard, Moment, Preempt, Reason, Refusal, Victim
 from queue_scheduler.framework.extension_points import Supposed, Waiter
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
@@ -99,11 +99,11 @@ class PreemptionRounds:
 
     def evict(
         self, queue: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
-    ) -> Preempt | Refusal | None:
+    ) -> Preempt | EvictionGuard | None:
         """Return the evictions for a unit that the filters have just refused, or None.
 
-        A refusal says what keeps it from evictions for a time. If time alone may change the answer,
-        the unit's class is asked again.
+        Or what keeps it from evictions for a time. If time alone may change the answer, the unit's
+        class is asked again.
         """
         own = self._nominated.get(info.key)
         if own is None and not self.search.may_evict(queue, info):
@@ -137,7 +137,7 @@ class PreemptionRounds:
         refusal: Refusal,
         gone: Sequence[Uid],
         moment: Moment,
-    ) -> Preempt | Refusal | None:
+    ) -> Preempt | EvictionGuard | None:
         own = self._nominated.get(info.key)
         if own is not None and not own.failed:
             # All victims have left, and their room was taken before their last pods were gone.
@@ -158,10 +158,10 @@ class PreemptionRounds:
         return self._open(queue, info, refusal, found, moment)
 
     def _guarded(
-        self, queue: SchedulingQueue, info: QueueUnitInfo, guard: Refusal, moment: Moment
-    ) -> Refusal:
+        self, queue: SchedulingQueue, info: QueueUnitInfo, guard: EvictionGuard, moment: Moment
+    ) -> EvictionGuard:
         """Return what keeps a unit from evictions, after which its class is asked again."""
-        rest = (parse_time(guard.detail) - moment.wall).total_seconds()
+        rest = (parse_time(guard.until) - moment.wall).total_seconds()
         self._ask_again(queue, info, moment.now + rest)
         return guard
 
@@ -191,10 +191,10 @@ class PreemptionRounds:
 
     def displace(
         self, queue: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
-    ) -> Preempt | Refusal | None:
+    ) -> Preempt | EvictionGuard | None:
         """Return the in-flight units to evict, in a queue that waits for pods to run.
 
-        A refusal is as that of `evict`.
+        Or what keeps the unit from that for a time, as `evict`.
         """
         if refusal.reason is Reason.ROOM_FOR_PREEMPTOR:
             return None
@@ -267,12 +267,12 @@ class PreemptionRounds:
         refusal: Refusal,
         found: FoundVictims,
         moment: Moment,
-    ) -> Preempt | Refusal | None:
+    ) -> Preempt | EvictionGuard | None:
         if not found.victims:
             if found.again_seconds is not None:
                 self._ask_again(queue, info, moment.now + found.again_seconds)
             return found.guard
-        if (guard := find_shortage(self.rates, queue, info, found, moment.wall)) is not None:
+        if (guard := find_shortage(self.rates, queue, found, moment.wall)) is not None:
             return self._guarded(queue, info, guard, moment)
         domains, until = self._plugins.domains(info.quota), moment.now + NOMINATED_SECONDS
         own = self._nominated.get(info.key)

@@ -174,9 +174,8 @@ class PendingClasses:
             self.tried.refuse(unit_class, refusal)
             self._note(unit_class)
         entry.own_refused_at = at
-        reason = refusal.reason if refusal.guard is None else refusal.guard.reason
-        if entry.last_reason is not reason:
-            entry.last_reason = reason
+        if entry.last_reason is not (refusal.guard or refusal).reason:
+            entry.last_reason = (refusal.guard or refusal).reason
             self.reasons_version += 1
         return entry.number
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from math import ceil
 from typing import Final
 
 import msgspec
@@ -247,7 +246,7 @@ class _Reader:
         if not text:
             return None
         try:
-            return ceil(parse_seconds(text))
+            return int(parse_seconds(text))
         except DurationError as error:
             stays = "none" if before is None else f"{before}s"
             self._report(
