@@ -292,6 +292,8 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
                 }
             },
             "defaultReclaimProtectTime": "5m",
+            "evictionsPerHour": 30,
+            "boostPerEviction": 5,
         },
     },
     "the shortest lease": {

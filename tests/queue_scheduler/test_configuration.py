@@ -124,6 +124,9 @@ def test_the_protect_time_is_a_duration_or_nanoseconds(
             "accounts.timeZone: there is no time zone 'Europe/Nowhere'",
             id="no time zone",
         ),
+        pytest.param(HEAD + "evictionsPerHour: -1\n", "evictionsPerHour", id="a negative rate"),
+        pytest.param(HEAD + "evictionsPerHour: 1.5\n", "evictionsPerHour", id="half a rate"),
+        pytest.param(HEAD + "boostPerEviction: 1001\n", "boostPerEviction", id="a large boost"),
         pytest.param(
             HEAD + "accounts: {period: Rolling 30d}\n", "accounts.period", id="no such period"
         ),
@@ -141,6 +144,13 @@ def test_a_bad_file_is_one_line_that_names_file_and_place(
         load(tmp_path, text)
     assert str(caught.value).startswith("--config ")
     assert "\n" not in str(caught.value)
+
+
+def test_guards_are_off_unless_they_are_set(tmp_path: Path) -> None:
+    got = load(tmp_path, "")
+    assert (got.evictions_per_hour, got.boost_per_eviction) == (0, 0)
+    got = load(tmp_path, HEAD + "evictionsPerHour: 30\nboostPerEviction: 5\n")
+    assert (got.evictions_per_hour, got.boost_per_eviction) == (30, 5)
 
 
 def test_accounts_are_kept_only_if_that_is_said(tmp_path: Path) -> None:

@@ -103,6 +103,15 @@ def test_other_keys_are_not_reported(key: str) -> None:
     assert explain_unread_keys({key: "x"}, {key: "x"}) == []
 
 
+@pytest.mark.parametrize(
+    "key",
+    ["koord-queue/priority-boost", "koord-queue/evictions-per-hour", "koord-queue/eviction-delay"],
+)
+def test_a_job_cannot_boost_itself_or_guard_others(key: str) -> None:
+    want = f"Annotation {key} has no effect: it is not read on jobs."
+    assert explain_unread_keys({}, {key: "1000"}) == [want]
+
+
 def test_keys_that_are_read_are_known() -> None:
     assert (
         explain_unread_keys(dict.fromkeys(JOB_LABELS, "x"), dict.fromkeys(JOB_ANNOTATIONS, "x"))

@@ -7,7 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from queue_scheduler.queueing.managed_queues import PolicyStatement, oldest, policy_differences
+from queue_scheduler.queueing.managed_queues import (
+    PolicyStatement,
+    differences,
+    oldest,
+    policy_differences,
+    stated_annotations,
+)
 from queue_scheduler.unit_writes.applied_patches import merged
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.queue import FairShare, Queue
@@ -23,6 +29,24 @@ def test_of_two_quotas_of_one_name_the_oldest_counts() -> None:
     assert oldest([]) is None
     assert oldest([made("b", 9), made("c", 3), made("a", 9)]) == made("c", 3)
     assert oldest([made("b", 3), made("a", 3)]) == made("a", 3)
+
+
+@pytest.mark.parametrize("prefix", ["koord-queue/", "kube-queue/"])
+def test_run_times_of_a_quota_are_not_copied_to_its_queue(prefix: str) -> None:
+    """Quotas and queues inherit them, so a copy would count twice."""
+    said = {
+        f"{prefix}reclaim-min-runtime": "10m",
+        f"{prefix}preempt-min-runtime": "10m",
+        f"{prefix}eviction-delay": "5m",
+    }
+    quota = elastic_quota("team", metadata={"annotations": said})
+    assert stated_annotations(quota) == {
+        "koord-queue/eviction-delay": "5m",
+        "koord-queue/copied-annotations": "koord-queue/eviction-delay",
+    }
+    own = queue("team", metadata={"annotations": {"koord-queue/preempt-min-runtime": "1h"}})
+    patch = differences(quota, own)["metadata"]["annotations"]
+    assert "koord-queue/preempt-min-runtime" not in patch, "what is set on the queue stays"
 
 
 # --- what a policy states -------------------------------------------------------------------------
