@@ -27,6 +27,7 @@ from shared_api.well_known_labels import (
     CHECKPOINTED_AT,
     GATED_BY,
     KUEUE_GATED_BY,
+    PRIORITY_BOOST,
     RELEASED_AT,
     SUSPEND,
     TOUCHED_AT,
@@ -121,6 +122,15 @@ def test_gates_only_become_fewer(later: str, want: dict[str, str | None]) -> Non
     unit = made(job(annotations={GATED_BY: "a,b"}))
     patch = sync(job(annotations={GATED_BY: later}), unit)
     assert patch.get("metadata", {}).get("annotations", {}) == want
+
+
+def test_edit_cannot_boost_by_a_job_and_what_a_unit_has_stays() -> None:
+    boosted = job(annotations={PRIORITY_BOOST: "1000"})
+    assert PRIORITY_BOOST not in made(boosted).metadata.annotations
+    unit = made(job())
+    said = unit.metadata.annotations | {PRIORITY_BOOST: "5"}
+    unit = replace(unit, metadata=replace(unit.metadata, annotations=said))
+    assert sync(boosted, unit) == {}
 
 
 def test_a_gate_that_is_added_to_a_queued_job_does_not_count() -> None:
