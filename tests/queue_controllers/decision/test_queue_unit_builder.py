@@ -129,7 +129,8 @@ def test_edit_cannot_boost_by_a_job_and_what_a_unit_has_stays() -> None:
     assert PRIORITY_BOOST not in made(boosted).metadata.annotations
     unit = made(job())
     said = unit.metadata.annotations | {PRIORITY_BOOST: "5"}
-    unit = replace(unit, metadata=replace(unit.metadata, annotations=said))
+    meta = msgspec.structs.replace(unit.metadata, annotations=said)
+    unit = msgspec.structs.replace(unit, metadata=meta)
     assert sync(boosted, unit) == {}
 
 
