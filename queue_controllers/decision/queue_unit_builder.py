@@ -448,7 +448,7 @@ _NEVER_COPIED_MARKS: Final = frozenset(
     (
         *("managed-by", "job-created-at", "adopted", "released-at", "pod-sets-hash"),
         *("touched-at", "copied-labels", "template-differences", "pods-refused", "gated-by"),
-        *("stamped-quota", "stamped-preemptible"),
+        *("stamped-quota", "stamped-preemptible", "priority-boost"),
         *("backoff-limit-reached", "max-exec-time-exceeded", "pod-set-updates-conflict"),
         *("pod-set-updates", "released-parallelism", "marked-uid", "granted-count"),
         *("related-queueunit", "related-podset-name", "related-apiversion-kind", "related-object"),
