@@ -275,9 +275,9 @@ RECLAIM_POLICY: Final = PREFIX + "reclaim-policy"
 """Annotation on quotas: which units may be evicted to reclaim, within min, what others borrow:
 Never (the default), LowerPriority or Any. Not upstream's."""
 RECLAIM_MIN_RUNTIME: Final = PREFIX + "reclaim-min-runtime"
-"""Annotation on quotas: how long after its admission nothing is reclaimed from a unit of it, or of
-a quota below it that states none; a duration, or seconds. Not upstream's. W: administrators. R: the
-scheduler."""
+"""Annotation on quotas: how long after its admission a unit of a quota below it is spared when
+another quota below it reclaims; of the quotas above both the lowest that states it counts. A
+duration, or seconds. Not upstream's. W: administrators. R: the scheduler."""
 PARKING_QUOTA: Final = PREFIX + "parking-quota"
 """Label "true" on quotas: held pods name it, and no unit is charged to it. W: the chart. R: the
 scheduler."""

@@ -73,7 +73,8 @@ class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `weight` is the effective one: the annotation's, or `max` if that is absent, unreadable or all
     zero. `total` is the total of the tree whose root this is. `kept` is the part of its min that
     its siblings cannot use even while it is idle (only of ElasticQuotaTrees). For `min_run_seconds`
-    after its admission nothing is reclaimed from a unit; None: the quota states no such time.
+    after its admission no quota below it reclaims from a unit of another; None: what is above it
+    counts.
     """
 
     name: str
@@ -239,7 +240,7 @@ class _Reader:
         annotations = self._meta.annotations
         if read_annotation(annotations, PREEMPT_MIN_RUNTIME) is not None:
             self._report(
-                ProblemKind.UNREADABLE_ANNOTATION,
+                ProblemKind.ATTRIBUTE_WITHOUT_EFFECT,
                 f"annotation {PREEMPT_MIN_RUNTIME} has no effect on a quota; set it on a queue",
             )
         text = read_annotation(annotations, RECLAIM_MIN_RUNTIME)

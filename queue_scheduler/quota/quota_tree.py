@@ -1,9 +1,10 @@
 """Quotas and their parents as trees, and the problems of their chains.
 
 A tree has a root that is no quota object: it stands for the total of the nodes (the default tree)
-or for the total that a profile gives (other trees). Quotas hang below it by their label `parent`. A
-quota whose chain is broken (a cycle, a missing parent, an unreadable amount) is in no tree: it
-admits nothing and takes no part in the division until it is repaired.
+or for the total that a profile gives (other trees). What quotas inherit from it is stated by the
+object that koord-scheduler makes under the root's name. Quotas hang below it by their label
+`parent`. A quota whose chain is broken (a cycle, a missing parent, an unreadable amount) is in no
+tree: it admits nothing and takes no part in the division until it is repaired.
 
 If two objects have one name, the oldest counts: names are global (DECISIONS.md 17).
 """
@@ -13,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from queue_scheduler.quota.quota_decision import ProblemKind, QuotaProblem
 from queue_scheduler.quota.quota_spec import QuotaSpec
 from queue_scheduler.quota.webhook_rules import are_keys_consistent, do_mins_fit, do_tree_ids_agree
@@ -21,6 +24,7 @@ from shared_api.well_known_labels import (
     DEFAULT_QUOTA,
     QUOTA_IS_PARENT,
     QUOTA_SHARED_WEIGHT,
+    RECLAIM_MIN_RUNTIME,
     ROOT_QUOTA,
     SPECIAL_QUOTAS,
     SYSTEM_QUOTA,
@@ -64,14 +68,18 @@ class QuotaNode:
         return self.name in SPECIAL_QUOTAS
 
 
+_ROOT: Final = QuotaSpec(name=ROOT_QUOTA, is_parent=True)
+"""What roots state unless an object of that name states what quotas inherit."""
+
+
 class QuotaTree:
     """A root and the quotas below it, by name; the default tree has the special quotas."""
 
     __slots__ = ("nodes", "root", "tree_id")
 
-    def __init__(self, tree_id: str) -> None:
+    def __init__(self, tree_id: str, root: QuotaSpec = _ROOT) -> None:
         self.tree_id = tree_id
-        self.root = QuotaNode(QuotaSpec(name=ROOT_QUOTA, is_parent=True), None, tree_id)
+        self.root = QuotaNode(root, None, tree_id)
         self.nodes: dict[str, QuotaNode] = {}
 
     @property
@@ -115,18 +123,23 @@ def build_forest(
     """Return the trees of these quotas.
 
     `specials` are the default and system quota if they take part in the division; objects in
-    `specs` with their names or the root's are left out. `are_elastic`: what Koordinator's webhook
+    `specs` with their names are left out, and of one with the root's only the time that quotas
+    inherit counts: koord-scheduler writes the rest of it. `are_elastic`: what Koordinator's webhook
     would have refused is reported as a problem. `are_divided`: what the division gives counts, so a
     quota without a weight is reported, too.
     """
     forest = QuotaForest()
-    counted = _oldest_of_each_name(specs, forest)
+    named = _oldest_of_each_name(specs, forest)
+    root = _read_root(named.get(ROOT_QUOTA), forest)
+    counted = {name: spec for name, spec in named.items() if name not in SPECIAL_QUOTAS}
+    for spec in counted.values():
+        forest.problems.extend(spec.problems)
     faults = _find_faults(counted, forest, multi_quota_tree=multi_quota_tree)
-    forest.trees[""] = QuotaTree("")
+    forest.trees[""] = QuotaTree("", root)
     for name in _parents_first(counted, faults):
-        _plant(counted[name], forest, multi_quota_tree=multi_quota_tree)
+        _plant(counted[name], forest, root, multi_quota_tree=multi_quota_tree)
     for spec in specials:
-        _plant(spec, forest, multi_quota_tree=False)
+        _plant(spec, forest, root, multi_quota_tree=False)
     forest.broken = faults
     for tree in forest.trees.values():
         _finish(tree)
@@ -172,10 +185,16 @@ def _oldest_of_each_name(specs: Iterable[QuotaSpec], forest: QuotaForest) -> dic
             _report(forest, spec, ProblemKind.DUPLICATE_NAME, text)
             text = f"{spec.namespace}/{spec.name} has its name, and does not count; {_LAST_OF_NAME}"
             _report(forest, first, ProblemKind.DUPLICATE_NAME, text, fatal=False)
-    normal = {name: spec for name, spec in counted.items() if name not in SPECIAL_QUOTAS}
-    for spec in normal.values():
-        forest.problems.extend(spec.problems)
-    return normal
+    return counted
+
+
+def _read_root(stated: QuotaSpec | None, forest: QuotaForest) -> QuotaSpec:
+    """Return what every root states, by the object that koord-scheduler makes for it."""
+    if stated is None:
+        return _ROOT
+    kind = ProblemKind.UNREADABLE_ANNOTATION
+    forest.problems.extend(each for each in stated.problems if each.kind is kind)
+    return replace(_ROOT, min_run_seconds=stated.min_run_seconds)
 
 
 def _find_faults(
@@ -286,11 +305,13 @@ def _parents_first(specs: Mapping[str, QuotaSpec], faults: Mapping[str, str]) ->
     return ordered
 
 
-def _plant(spec: QuotaSpec, forest: QuotaForest, *, multi_quota_tree: bool) -> None:
+def _plant(
+    spec: QuotaSpec, forest: QuotaForest, root: QuotaSpec, *, multi_quota_tree: bool
+) -> None:
     parent = forest.nodes.get(spec.parent)
     if parent is None:
         tree_id = spec.tree_id if multi_quota_tree else ""
-        tree = forest.trees.setdefault(tree_id, QuotaTree(tree_id))
+        tree = forest.trees.setdefault(tree_id, QuotaTree(tree_id, root))
         parent = tree.root
     node = QuotaNode(spec, parent, parent.tree_id)
     parent.children.append(node)
@@ -316,6 +337,12 @@ def _warn(node: QuotaNode, forest: QuotaForest) -> None:
     if not do_mins_fit(spec.min, None, (), mins):
         text = "the min of its children adds up to more than its own: each is scaled down"
         _report(forest, spec, ProblemKind.CHILDREN_MIN_OVER_MIN, text, fatal=False)
+    if spec.min_run_seconds is not None and not (node.children or spec.is_parent):
+        text = (
+            f"annotation {RECLAIM_MIN_RUNTIME} has no effect on a quota with none below it: set it "
+            "on the quota above, or on the root"
+        )
+        _report(forest, spec, ProblemKind.ATTRIBUTE_WITHOUT_EFFECT, text, fatal=False)
     if node.children and not spec.is_parent:
         text = f'it has children, but no label {QUOTA_IS_PARENT}: "true"'
         _report(forest, spec, ProblemKind.NOT_MARKED_AS_PARENT, text, fatal=False)

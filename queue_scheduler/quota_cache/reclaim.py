@@ -119,17 +119,15 @@ def _find_lenders(
 def find_min_run_time(trees: UsageTrees, quota: str, victim: str) -> MinRunTime | None:
     """Return how long nothing is reclaimed from a unit of `victim` for one of `quota`.
 
-    Of the quotas that the victim does not share with the taker, only the highest counts: what is
-    stated below it is a matter among those below. If that states no time, the lowest quota that
-    both share counts, then each parent. None if no such quota states a time.
-
-    Source: KAI Scheduler, docs/plugins/minruntime.md (the method "lca").
+    The lowest quota above both counts; if that states no time, the nearest above it that does, the
+    root last. None if none does. So nobody protects what it borrows itself: the time is stated by
+    whoever divides what both compete for.
     """
     node, owner = trees.nodes.get(victim), trees.nodes.get(quota)
     if node is None or owner is None:
         return None
-    between = _between(node, owner)
-    for each in node.chain[max(0, len(between) - 1) :]:
+    shared = node.chain[len(_between(node, owner)) :]
+    for each in (*shared, owner.tree.root):
         if each.spec.min_run_seconds is not None:
             return MinRunTime(each.spec.min_run_seconds, each.name)
     return None

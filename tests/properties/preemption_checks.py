@@ -20,7 +20,7 @@ from queue_scheduler.quota_plugin import quota_plugins
 from shared_api.objects.meta import Uid, find_condition
 from shared_api.queue_unit_phases import EVICTED, PREEMPTED, is_being_evicted
 from shared_api.timestamps import parse_time, read_time
-from shared_api.well_known_labels import QUOTA_PARENT
+from shared_api.well_known_labels import QUOTA_PARENT, ROOT_QUOTA
 from tests.properties.engine_checks import counted_priority
 
 CLOCK_JUMP_SECONDS: Final = 10.0
@@ -113,14 +113,13 @@ def _stated_by_queues(engine: Engine, name: str) -> float:
 
 def _stated_by_quotas(engine: Engine, taker: str, victim: str) -> float:
     """Return how long a unit of a quota is spared by what counts for a taker."""
-    above = engine.plugins.chain(taker)
-    chain = engine.plugins.chain(victim)
-    below = [each for each in chain if each not in above]
-    for name in [*below[-1:], *(each for each in chain if each in above)]:
-        for plugin in quota_plugins(engine.plugins):
-            node = plugin.quotas.trees.nodes.get(name)
-            if node is not None and node.spec.min_run_seconds is not None:
-                return node.spec.min_run_seconds
+    above = [*engine.plugins.chain(taker), ROOT_QUOTA]
+    for name in [*engine.plugins.chain(victim), ROOT_QUOTA]:
+        for plugin in quota_plugins(engine.plugins) if name in above else ():
+            named = [each for each in plugin.quotas.stated if each.name == name]
+            spec = min(named, key=lambda each: each.age, default=None)
+            if spec is not None and spec.min_run_seconds is not None:
+                return spec.min_run_seconds
     return 0.0
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from math import inf
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from queue_insight.insight.virtual_cluster import (
@@ -197,6 +197,7 @@ def test_a_repeated_run_is_the_same(seed: int) -> None:
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 100_000), steps=st.integers(1, 40))
+@example(seed=26, steps=13)
 def test_no_timer_of_the_engine_is_forgotten(seed: int, steps: int) -> None:
     """What looks at all units, as `next_due` does, never finds one that is overdue."""
     town = Town(seed)
@@ -207,7 +208,9 @@ def test_no_timer_of_the_engine_is_forgotten(seed: int, steps: int) -> None:
         cluster.run(cluster.agenda.next_at)
         moment = Moment(cluster.agenda.now, cluster.wall)
         due = next_due(cluster.engine, timeouts, moment)
-        assert due is None or due.at > moment.wall, due
+        # Of two times that are nanoseconds apart, only one has come.
+        is_next = cluster.agenda.next_at - cluster.agenda.now < MICROSECOND
+        assert due is None or due.at > moment.wall or is_next, due
         assert due is None or cluster.agenda.at(due.at) >= cluster.agenda.next_at - MICROSECOND
 
 

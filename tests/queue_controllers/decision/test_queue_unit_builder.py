@@ -134,7 +134,7 @@ def test_edit_cannot_boost_by_a_job_and_what_a_unit_has_stays() -> None:
     assert sync(boosted, unit) == {}
 
 
-def test_a_gate_that_is_added_to_a_queued_job_does_not_count() -> None:
+def test_edit_cannot_gate_a_job_that_is_queued() -> None:
     assert sync(job(annotations={GATED_BY: "a"}), made(job())) == {}
 
 
