@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions of Queue, QueueUnit and QuotaPolicy.
+"""The CustomResourceDefinitions of Queue, QueueUnit, QuotaPolicy and QueueReservation.
 
     python -m shared_api.crds --write crds     writes crds/queues.yaml and the others
     python -m shared_api.crds --check crds     fails when one of them is stale
@@ -21,6 +21,7 @@ import yaml
 
 from shared_api.crd_schema import Schema, schema_of
 from shared_api.objects.queue import Queue
+from shared_api.objects.queue_reservation import QueueReservation
 from shared_api.objects.queue_unit import CONSUMER_STAYS, QueueUnit
 from shared_api.objects.quota_policy import QuotaPolicy
 from shared_api.queue_unit_phases import Phase
@@ -181,7 +182,25 @@ QUOTA_POLICY: Final = Definition(
     ),
     is_optional=True,
 )
-DEFINITIONS: Final = (QUEUE, QUEUE_UNIT, QUOTA_POLICY)
+QUEUE_RESERVATION: Final = Definition(
+    object_type=QueueReservation,
+    source="queue_reservation",
+    kind="QueueReservation",
+    singular="queuereservation",
+    plural="queuereservations",
+    short_names=("qres",),
+    columns=(
+        Column(name="NEXT", json_path=".status.windows[0].start"),
+        Column(name="UNTIL", json_path=".status.windows[0].end"),
+        Column(name="RRULE", json_path=".spec.rrule"),
+        Column(name="READY", json_path=f"{_READY}.status"),
+        Column(name="REASON", json_path=f"{_READY}.reason"),
+        Column(name="MESSAGE", json_path=f"{_READY}.message", priority=1),
+        _AGE,
+    ),
+    is_optional=True,
+)
+DEFINITIONS: Final = (QUEUE, QUEUE_UNIT, QUOTA_POLICY, QUEUE_RESERVATION)
 
 
 class _PlainDumper(yaml.SafeDumper):

@@ -132,6 +132,10 @@ def _of_scheduler(system: str) -> list[ProgramRight]:
             Right(verb="list", group=GROUP, resource="quotapolicies", namespace=system),
             "see what limits users",
         ),
+        ProgramRight(
+            Right(verb="list", group=GROUP, resource="queuereservations", namespace=system),
+            "see when units must not run",
+        ),
         ProgramRight(Right(verb="list", group=QUOTAS, resource="elasticquotas"), "see quotas"),
         ProgramRight(Right(verb="watch", group=QUOTAS, resource="elasticquotas"), "see quotas"),
         ProgramRight(Right(verb="list", resource="pods"), "count pods"),

@@ -23,6 +23,7 @@ from shared_api.objects.priority_class import PriorityClass
 from shared_api.objects.provisioning_request import ProvisioningRequest
 from shared_api.objects.provisioning_request_config import ProvisioningRequestConfig
 from shared_api.objects.queue import Queue
+from shared_api.objects.queue_reservation import QueueReservation
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.objects.quota_policy import QuotaPolicy
 from shared_api.objects.reservation import Reservation
@@ -55,6 +56,9 @@ QUEUE_UNITS: Final = _namespaced(
     "scheduling.x-k8s.io/v1alpha1", "queueunits", QueueUnit, salvage=salvage_unit
 )
 QUOTA_POLICIES: Final = _namespaced("scheduling.x-k8s.io/v1alpha1", "quotapolicies", QuotaPolicy)
+QUEUE_RESERVATIONS: Final = _namespaced(
+    "scheduling.x-k8s.io/v1alpha1", "queuereservations", QueueReservation
+)
 ELASTIC_QUOTAS: Final = _namespaced(
     "scheduling.sigs.k8s.io/v1alpha1", "elasticquotas", ElasticQuota
 )

@@ -58,6 +58,8 @@ def test_the_schedulers_rules() -> None:
         "queues/status.scheduling.x-k8s.io: patch",
         f"quotapolicies.scheduling.x-k8s.io: {READS}",
         "quotapolicies/status.scheduling.x-k8s.io: patch",
+        f"queuereservations.scheduling.x-k8s.io: {READS}",
+        "queuereservations/status.scheduling.x-k8s.io: patch",
         "leases.coordination.k8s.io: create",
         "leases.coordination.k8s.io[koord-queue-scheduler]: get patch",
     }
@@ -167,10 +169,10 @@ def test_the_rules_of_helm_test_let_it_look_and_nothing_more() -> None:
         "configmaps: list",
         "queues.scheduling.x-k8s.io: list",
         "quotapolicies.scheduling.x-k8s.io: list",
+        "queuereservations.scheduling.x-k8s.io: list",
     }
-    crds = "".join(
-        f"[{plural}.scheduling.x-k8s.io]" for plural in ("queues", "queueunits", "quotapolicies")
-    )
+    plurals = ("queues", "queueunits", "quotapolicies", "queuereservations")
+    crds = "".join(f"[{plural}.scheduling.x-k8s.io]" for plural in plurals)
     kinds = "customresourcedefinitions.apiextensions.k8s.io"
     admission = "admissionregistration.k8s.io"
     assert lines(rules_of(objects, "ClusterRole", name)) == {
@@ -206,6 +208,7 @@ def test_the_rules_for_users() -> None:
         ("queues", "queue"),
         ("queueunits", "queueunit"),
         ("quotapolicies", "quotapolicy"),
+        ("queuereservations", "queuereservation"),
     ):
         kind = f"{plural}.scheduling.x-k8s.io"
         role = f"koord-queue-{singular}"
@@ -331,8 +334,11 @@ def test_aggregation_names_the_cluster_role_of_the_same_scope() -> None:
             if label.startswith(prefix)
         }
 
-    policies = ("koord-queue-quotapolicy-viewer", "view")  # and their writers into none
-    everything = {policies} | {
+    # And their writers into none.
+    read_only = {
+        (f"koord-queue-{kind}-viewer", "view") for kind in ("quotapolicy", "queuereservation")
+    }
+    everything = read_only | {
         (f"koord-queue-{kind}-{role}", into)
         for kind in ("queue", "queueunit")
         for role, into in (("viewer", "view"), ("editor", "edit"), ("admin", "admin"))

@@ -20,6 +20,7 @@ KINDS = {
     "queues.scheduling.x-k8s.io",
     "queueunits.scheduling.x-k8s.io",
     "quotapolicies.scheduling.x-k8s.io",
+    "queuereservations.scheduling.x-k8s.io",
 }
 
 

@@ -91,7 +91,7 @@ def older() -> Json:
 
 OTHER_SCHEMA = QUEUE.schema() | {"x-kubernetes-validations": [{"rule": "true"}]}
 NAME = f"queues.{GROUP}"
-CURRENT = "ok: queues, queueunits and quotapolicies are those of this version"
+CURRENT = "ok: queues, queueunits, quotapolicies and queuereservations are those of this version"
 
 
 @pytest.mark.parametrize(
@@ -151,6 +151,7 @@ def test_a_kind_that_is_not_served_is_a_problem_whoever_asks() -> None:
         f"problem: {NAME}/{VERSION} is not served",
         f"problem: queueunits.{GROUP}/{VERSION} is not served",
         f"warning: quotapolicies.{GROUP}/{VERSION} is not served: no QuotaPolicy counts",
+        f"warning: queuereservations.{GROUP}/{VERSION} is not served: no QueueReservation counts",
     ]
     assert got[0].fix == "kubectl apply --server-side -f crds/"
 
