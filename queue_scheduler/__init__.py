@@ -8,6 +8,7 @@ Read in this order:
 3. ``cache``: every unit and its state, and what is charged for it.
 4. ``preemption``: which units are evicted so that another may start.
 5. ``queueing``: which units are pending, and in which order.
+   ``reservations``: when units must not run.
 6. ``quota``: the quota arithmetic, from scratch; ``quota_cache``: the same from running sums, and
    which units to wake after a change.
 7. ``framework``: the contract of plugins; ``plugins``: the built-in ones; ``quota_plugin``: the

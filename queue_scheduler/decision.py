@@ -89,6 +89,8 @@ class Reason(StrEnum):
     """Its user, or the group that it names, may not have more at a quota."""
     BUDGET_SPENT = "BudgetSpent"
     """The budget of a quota has too little left for the time that it declares."""
+    RESERVED_FOR = "ReservedFor"
+    """It would run into a window in which units must not run; it holds nobody back."""
 
     NO_QUOTA = "NoQuota"
     AMBIGUOUS_QUOTA = "AmbiguousQuota"
@@ -174,6 +176,9 @@ TRAITS: Final[dict[Reason, Trait]] = {
     Reason.REFUSED_BY_PLUGIN: _NONE,
     Reason.USER_LIMIT: Trait.NO_HEAD | Trait.STANDS_ASIDE | Trait.NOT_BY_EVICTION,
     Reason.BUDGET_SPENT: Trait.NO_HEAD | Trait.STANDS_ASIDE | Trait.NOT_BY_EVICTION,
+    Reason.RESERVED_FOR: (
+        Trait.PAST_FILTERS | Trait.NO_HEAD | Trait.STANDS_ASIDE | Trait.NOT_BY_EVICTION
+    ),
     Reason.NO_QUOTA: Trait.NEEDS_CORRECTION,
     Reason.AMBIGUOUS_QUOTA: Trait.NEEDS_CORRECTION,
     Reason.QUOTA_NOT_IN_NAMESPACE: Trait.NEEDS_CORRECTION,
@@ -265,6 +270,30 @@ class BudgetShortage(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return max(0, self.needed - self.left)
 
 
+class ReservedWindow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A window into which a unit would run (`queue_scheduler.reservations`).
+
+    Attributes:
+        name: The QueueReservation.
+        start: When the window begins, in seconds since the epoch.
+        end: When it ends.
+        margin: The seconds before it at which units must have ended.
+        would_start_seconds: The longest time to declare with which the unit would start now; 0:
+            none.
+        declares_nothing: It declares no time.
+        longest_gap: Set if windows follow without end, and it never starts between two of them: the
+            longest time to declare with which it would.
+    """
+
+    name: str
+    start: int
+    end: int
+    margin: int
+    would_start_seconds: int
+    declares_nothing: bool = False
+    longest_gap: int | None = None
+
+
 EVICTIONS: Final = "evictions"
 """The resource of a refusal since too many units were evicted."""
 
@@ -318,6 +347,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         basis: Set if runtimes decided, unless any change may change the answer.
         budget: Set if a budget decided: what it lacks. `limit`, `used` and `requested` are the same
             in base units times hours, rounded.
+        window: Set if a window decided.
         guard: Set if the unit may evict others for what it lacks, and is kept from that for a time.
     """
 
@@ -337,6 +367,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     via: str = ""
     basis: RuntimeBasis | None = None
     budget: BudgetShortage | None = None
+    window: ReservedWindow | None = None
     guard: EvictionGuard | None = None
 
     @property
@@ -527,8 +558,8 @@ class Notice(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """An event for users on one of their objects.
 
     Attributes:
-        kind: "QueueUnit", "Queue", "QuotaPolicy", "Pod", "ElasticQuota", "ElasticQuotaTree",
-            "ResourceQuota" or "ConfigMap".
+        kind: "QueueUnit", "Queue", "QuotaPolicy", "QueueReservation", "Pod", "ElasticQuota",
+            "ElasticQuotaTree", "ResourceQuota" or "ConfigMap".
         key: `namespace/name` of that object.
         uid: Its uid.
         reason: CamelCase, from a fixed set.

@@ -15,6 +15,7 @@ from queue_scheduler.decision import (
     Preempt,
     Reason,
     Refusal,
+    ReservedWindow,
     Trait,
     Victim,
     reasons_with,
@@ -85,6 +86,9 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.BUDGET_SPENT: (
         "needs more {resource} than the budget of quota {quota} leaves in its period ({detail})"
     ),
+    Reason.RESERVED_FOR: (
+        "would run into the window of {detail}, in which no unit must run{window}"
+    ),
     Reason.EVICTION_DELAY: (
         "may evict others when it has waited for the koord-queue/eviction-delay of queue {other}: "
         "from {time} on"
@@ -149,6 +153,7 @@ def stable_message(refusal: Refusal) -> str:
         detail=refusal.detail,
         time=refusal.detail or "once",
         quota_or_namespace=quota_or_namespace,
+        window="" if refusal.window is None else _span(refusal.window),
     )
     return f"{text}{_PRESSED.format(pods=', '.join(refusal.pods))}" if refusal.pods else text
 
@@ -225,6 +230,8 @@ def full_message(refusal: Refusal) -> str:
         return f"{text}: {refusal.detail} ({refusal.other} is first)"
     if refusal.reason in _BEHIND:
         return f"{text}: {refusal.other}"
+    if refusal.window is not None:
+        return f"{text}: {_window_numbers(refusal.window)}"
     if not refusal.resource:
         return text
     if refusal.budget is not None:
@@ -256,8 +263,32 @@ def _budget_numbers(lacks: BudgetShortage) -> str:
     if lacks.would_start_seconds:
         shown += f", or if it declares at most {seconds_in_words(lacks.would_start_seconds)}"
     if lacks.resets_at is not None:
-        shown += f"; more may be left at {rfc3339(datetime.fromtimestamp(lacks.resets_at, UTC))}"
+        shown += f"; more may be left at {_time(lacks.resets_at)}"
     return shown
+
+
+def _span(window: ReservedWindow) -> str:
+    return f" ({_time(window.start)} to {_time(window.end)})"
+
+
+def _window_numbers(window: ReservedWindow) -> str:
+    """Return what would let a unit start before a window, or why nothing does."""
+    would_start, most = window.would_start_seconds, window.longest_gap
+    if window.declares_nothing:
+        shown = "it declares no time to run (maximumExecutionTimeSeconds)"
+    else:
+        shown = "it declares too long a time to run"
+    if would_start:
+        shown += f"; it would start now if it declares at most {seconds_in_words(would_start)}"
+    if most is not None:
+        shown += "; it never starts as it is, since windows follow without end"
+        if most:
+            shown += f", and leave {seconds_in_words(most)} between two of them at most"
+    return shown
+
+
+def _time(second: int) -> str:
+    return rfc3339(datetime.fromtimestamp(second, UTC))
 
 
 _ROUNDED: Final = (

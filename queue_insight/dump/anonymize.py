@@ -29,6 +29,7 @@ from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.tenants.budget_rules import Enforce
 from queue_scheduler.tenants.periods import Period
 from shared_api import evictions, queue_unit_phases
+from shared_api.objects.queue_reservation import START, WAIT
 from shared_api.objects.quota_policy import COUNT, DECLARED, FORGIVE, REFUSE
 from shared_api.queue_unit_phases import Phase
 from shared_api.submitters import NAMESPACE_USER
@@ -75,9 +76,11 @@ _PLUGINS: Final = frozenset(
 
 _HARMLESS: Final = re.compile(
     r"|[*]|[0-9.,/+-]{1,64}|[-+]?([0-9.]{1,20}[A-Za-z]{1,2}){1,6}"
-    r"|[0-9-]{10}T[0-9:.]{5,20}(Z|[-+][0-9:]{5})"
+    r"|[0-9-]{10}T[0-9:.]{5,20}(Z|[-+][0-9:]{5})?"
+    r"|FREQ=(DAILY|WEEKLY|MONTHLY|YEARLY)(;(INTERVAL|COUNT|UNTIL|BYMONTH|BYMONTHDAY|BYDAY|BYSETPOS"
+    r"|WKST)=([-+0-9,TZ]|MO|TU|WE|TH|FR|SA|SU){1,100}){0,8}"
 )
-"""Nothing, a wildcard, numbers, a quantity or duration, a time."""
+"""Nothing, a wildcard, numbers, a quantity or duration, a time, a recurrence rule."""
 
 _TEXTS: Final = frozenset(
     value
@@ -95,7 +98,7 @@ _KNOWN: Final = (
     | frozenset(("In", "NotIn", "Exists", "DoesNotExist", "Always", "finished", "failed"))
     | frozenset(("evicted", "deleted", "koord-queue-controllers", KIND))
     | frozenset(("user", "group", "namespace", "quota", "Within", "First"))
-    | frozenset((*Period, *Enforce, "UTC", DECLARED, REFUSE, COUNT, FORGIVE))
+    | frozenset((*Period, *Enforce, "UTC", DECLARED, REFUSE, COUNT, FORGIVE, WAIT, START))
     | frozenset(("Default", "ReservedCPUsOnly", "ReservedCPUsIgnored"))
 )
 """Words that fields of `_CHECKED` have."""
@@ -109,6 +112,7 @@ _CHECKED: Final = frozenset(
         *("deletionTimestamp", "lastTransitionTime", "lastUpdateTime", "lastAllocateTime"),
         *("jobCreationTimestamp", "lastTime", "oversellRate", "takenAt", "notCarried", "until"),
         *("period", "timeZone", "time_zone", "enforce", "reserve", "undeclared", "grace", "debt"),
+        *("start", "duration", "rrule", "margin"),
     )
 )
 """Fields that keep what is `_HARMLESS` or `_KNOWN`."""
@@ -127,7 +131,7 @@ _AMOUNTS: Final = frozenset(
 )
 """Objects with names of resources as fields, where all values are amounts."""
 
-_SENTENCES: Final = frozenset(("message", "detail", "unreadable"))
+_SENTENCES: Final = frozenset(("message", "detail", "problem", "unreadable"))
 _UIDS: Final = frozenset(("uid", "owner", "countedFor", "heldFor", "podOwners", "failed"))
 _LABELS: Final = frozenset(("labels", "annotations", "attributes", "matchLabels", "nodeSelector"))
 

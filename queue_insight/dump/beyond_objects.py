@@ -65,6 +65,7 @@ def read_beyond_objects(engine: Engine) -> BeyondObjects:
         accounts=_stored_accounts(engine),
         edges=() if ledger is None else ledger.edges,
         calendars=engine.policies.calendars.list_all(),
+        schedules=engine.reservations.schedules.list_all(),
     )
 
 

@@ -17,6 +17,7 @@ from queue_scheduler.decision import Refusal
 from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.quota.quota_decision import PodStage
 from queue_scheduler.quota_cache.admission_record import AdmissionRecord
+from queue_scheduler.reservations.schedules import Schedule
 from queue_scheduler.tenants.accounts import Account
 from queue_scheduler.tenants.calendars import Calendar
 from queue_scheduler.tenants.ledger import StoredAccounts
@@ -27,6 +28,7 @@ from shared_api.objects.namespace import Namespace
 from shared_api.objects.node import Node
 from shared_api.objects.pod import ResourceQuantities
 from shared_api.objects.queue import Queue
+from shared_api.objects.queue_reservation import QueueReservation
 from shared_api.objects.queue_unit import SalvagedUnit
 from shared_api.objects.quota_policy import QuotaPolicy
 from shared_api.objects.resource_quota import ResourceQuota
@@ -110,6 +112,18 @@ class Policies(Part, frozen=True):
 
     are_served: bool | None = None
     objects: tuple[QuotaPolicy, ...] = ()
+
+
+class Reservations(Part, frozen=True):
+    """The QueueReservations, and whether the cluster has the kind.
+
+    Attributes:
+        are_served: Whether the cluster has the kind; None if unknown.
+        objects: The reservations; their status has the spec in force.
+    """
+
+    are_served: bool | None = None
+    objects: tuple[QueueReservation, ...] = ()
 
 
 class Turn(Part, frozen=True):
@@ -205,6 +219,7 @@ class BeyondObjects(Part, frozen=True):
         accounts: What each account has used; None: accounts are not kept.
         edges: The seconds at which the periods of accounts begin.
         calendars: When the periods of budgets begin.
+        schedules: When the windows of reservations are.
     """
 
     turns: tuple[Turn, ...] = ()
@@ -218,6 +233,7 @@ class BeyondObjects(Part, frozen=True):
     accounts: StoredAccounts | None = None
     edges: tuple[int, ...] = ()
     calendars: tuple[Calendar, ...] = ()
+    schedules: tuple[Schedule, ...] = ()
 
 
 class Dump(Part, frozen=True):
@@ -241,6 +257,7 @@ class Dump(Part, frozen=True):
         nodes: The nodes, if a plugin asks for them.
         checks: The AdmissionChecks.
         policies: The QuotaPolicies.
+        reservations: The QueueReservations.
         queues: The queues; their status names the policy in force.
         units: The units.
         pods: The living pods.
@@ -265,6 +282,7 @@ class Dump(Part, frozen=True):
     nodes: tuple[Node, ...] = ()
     checks: Checks = Checks()
     policies: Policies = Policies()
+    reservations: Reservations = Reservations()
     queues: tuple[Queue, ...] = ()
     units: tuple[SalvagedUnit, ...] = ()
     pods: tuple[CountedPod, ...] = ()

@@ -47,6 +47,8 @@ def restore_engine(engine: Engine, dump: Dump) -> None:
     _restore_checks(engine, dump)
     engine.on_calendars(dump.beyond_objects.calendars)
     _restore_policies(engine, dump)
+    engine.on_schedules(dump.beyond_objects.schedules)
+    _restore_reservations(engine, dump)
     for queue in dump.queues:
         engine.on_queue(queue)
     for unit in dump.units:
@@ -88,6 +90,14 @@ def _restore_policies(engine: Engine, dump: Dump) -> None:
         engine.on_quota_policies_served(are_served=policies.are_served)
     for policy in policies.objects:
         engine.on_quota_policy(policy)
+
+
+def _restore_reservations(engine: Engine, dump: Dump) -> None:
+    reservations = dump.reservations
+    if reservations.are_served is not None:
+        engine.on_reservations_served(are_served=reservations.are_served)
+    for reservation in reservations.objects:
+        engine.on_reservation(reservation)
 
 
 def _build_checks(dump: Dump) -> Iterator[AdmissionCheck]:

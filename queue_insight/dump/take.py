@@ -8,7 +8,15 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from queue_insight.dump.beyond_objects import read_beyond_objects
-from queue_insight.dump.contents import FORMAT, KIND, Checks, CountedPod, Dump, Policies
+from queue_insight.dump.contents import (
+    FORMAT,
+    KIND,
+    Checks,
+    CountedPod,
+    Dump,
+    Policies,
+    Reservations,
+)
 from queue_insight.dump.settle import settle
 from queue_scheduler.cache.moved_pods import unit_of_group
 from queue_scheduler.cache.pod_accounting import is_stray
@@ -17,6 +25,7 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import PodStage
+from queue_scheduler.reservations.queue_reservations import StatedReservation
 from queue_scheduler.tenants.quota_policies import StatedPolicy
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
@@ -25,6 +34,7 @@ from shared_api.objects.namespace import Namespace
 from shared_api.objects.node import Node
 from shared_api.objects.pod import PodTemplate
 from shared_api.objects.queue import Queue, QueueStatus
+from shared_api.objects.queue_reservation import QueueReservation, QueueReservationStatus
 from shared_api.objects.queue_unit import QueueUnit, SalvagedUnit
 from shared_api.objects.quota_policy import QuotaPolicy, QuotaPolicyStatus
 from shared_api.objects.resource_quota import ResourceQuota
@@ -48,6 +58,7 @@ ObjectT = TypeVar(
     Node,
     Queue,
     QuotaPolicy,
+    QueueReservation,
 )
 
 
@@ -81,6 +92,7 @@ def take_dump(
         nodes=_pared(objects.of_kind(Node)),
         checks=_read_checks(engine),
         policies=_read_policies(engine),
+        reservations=_read_reservations(engine),
         queues=_pared(_read_queue(each) for each in engine.queues),
         units=tuple(_read_unit(record.unit) for record in engine.units),
         pods=(*_read_pods(engine), *_read_held(engine)),
@@ -118,6 +130,18 @@ def _read_policy(stated: StatedPolicy) -> QuotaPolicy:
         user_limits_in_force=stated.user_limits, budgets_in_force=stated.budgets
     )
     return replace(stated.api_object, status=status)
+
+
+def _read_reservations(engine: Engine) -> Reservations:
+    known = engine.reservations
+    objects = _pared(_read_reservation(each) for each in known)
+    return Reservations(are_served=known.are_served, objects=objects)
+
+
+def _read_reservation(stated: StatedReservation) -> QueueReservation:
+    """Return a reservation whose status says what is in force, as a new process reads it."""
+    in_force = () if stated.spec is None else (stated.spec,)
+    return replace(stated.api_object, status=QueueReservationStatus(in_force=in_force))
 
 
 def _read_queue(queue: SchedulingQueue) -> Queue:

@@ -38,6 +38,7 @@ OWN_PACKAGES: Final = (
     "queue_scheduler.quota_cache",
     "queue_scheduler.quota_plugin",
     "queue_scheduler.required_requests",
+    "queue_scheduler.reservations",
     "queue_scheduler.tenants",
     "shared_api.objects",
     "shared_api.pod_requests",

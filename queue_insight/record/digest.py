@@ -49,6 +49,7 @@ def _parts(engine: Engine) -> Iterator[object]:
         (each.api_object.metadata.name, each.limits.rules, each.budget_rules)
         for each in engine.policies
     )
+    yield sorted((each.api_object.metadata.name, each.rule) for each in engine.reservations)
     if usage.ledger is not None:
         yield usage.ledger.state()
         yield usage.budgets.accounts.state()

@@ -233,7 +233,7 @@ class RecordBuilder:
         if self._usage.limits.is_on:
             self._usage.limits.rules.follow(mapped.quota)
         submitter = self.submitter_of(unit, mapped.quota)
-        if self._usage.budgets.is_on and self._usage.budgets.accounts.chains.reserves(mapped.quota):
+        if self._is_timed(mapped.quota):
             class_key = (*class_key, remaining_seconds(unit))
         class_key = _complete_key(class_key, queue, bounded, submitter, order_key)
         if queue is not None:
@@ -251,6 +251,13 @@ class RecordBuilder:
             class_key=class_key,
             submitter=submitter,
             spare=spare,
+        )
+
+    def _is_timed(self, quota: str) -> bool:
+        """Return whether the time that units of a quota declare makes a difference."""
+        usage = self._usage
+        return (usage.budgets.is_on and usage.budgets.accounts.chains.reserves(quota)) or (
+            usage.windows.is_on and usage.windows.concern(quota)
         )
 
     def _spare_of(self, unit: QueueUnit, priority: int, queue: SchedulingQueue | None) -> int:

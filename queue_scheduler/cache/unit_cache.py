@@ -40,6 +40,7 @@ from queue_scheduler.framework.queue_unit_info import Granted, QueueUnitInfo, un
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.queue_set import QueueSet
 from queue_scheduler.queueing.scheduling_queue import AdmittedUnit, SchedulingQueue
+from queue_scheduler.reservations.queue_reservations import QueueReservations
 from queue_scheduler.tenants.quota_policies import QuotaPolicies
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
@@ -82,6 +83,7 @@ class UnitCache:
         charges: Charges units by their records.
         checks: The AdmissionCheck objects.
         policies: The QuotaPolicies, with what is in force for each quota.
+        reservations: The QueueReservations, with what of each is in force.
         builder: Builds records.
         gone: The units that were deleted not long ago.
         fact_waits: Which units wait for which fact (`Unmapped.waits_for`).
@@ -98,6 +100,7 @@ class UnitCache:
         self, plugins: PluginRunner, queue_namespace: str = DEFAULT_QUEUE_NAMESPACE
     ) -> None:
         self.policies = QuotaPolicies(queue_namespace)
+        self.reservations = QueueReservations(queue_namespace)
         self.held = UnitsOnHold()
         self.admitted = AdmittedUnits()
         self.gone = GoneUnits()
@@ -411,6 +414,7 @@ class UnitCache:
         if usage.quota_use is not None:
             twin.queues.turns.go_by_use(usage.quota_use.ranks)
         twin.policies = self.policies.copy()
+        twin.reservations = self.reservations.copy()
         twin.held = self.held.fork()
         twin.admitted = self.admitted.fork()
         twin.gone = self.gone.copy()
@@ -423,6 +427,7 @@ class UnitCache:
         self.queues.validate(self._plugins.domains)
         self.usage.pods.validate()
         self.usage.limits.validate(self.usage.charges)
+        self.usage.windows.validate()
         counts: dict[UnitState, Counter[str]] = {state: Counter() for state in UnitState}
         lagging = self.usage.limits.lagging
         for record in self.records.values():

@@ -28,6 +28,7 @@ from queue_scheduler.cache.living_pods import firm_part, occupied_by
 from queue_scheduler.cache.pod_accounting import FindUnit, is_charged_by_labels
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import Granted, Occupancy, QueueUnitInfo
+from queue_scheduler.reservations.windows import Windows
 from queue_scheduler.tenants.accounts import Account, account_of_unit
 from queue_scheduler.tenants.budgets import Budgets
 from queue_scheduler.tenants.fair_use import MAX_STORED, FairUse, StoredUse
@@ -105,6 +106,7 @@ class Usage:
         limits: What users and groups have, where that is limited.
         budgets: What is spent of the budgets of quotas.
         terms: For how long admitted units run, for budgets.
+        windows: When units must not run.
         are_names_proved: Whether the API server proves who has submitted a job.
         boost_per_eviction: By how much an eviction raises a unit's priority as a victim.
         changes: Increases when any charge changes.
@@ -128,6 +130,7 @@ class Usage:
         self.ledger: Ledger | None = None
         self.limits = UserLimits(plugins)
         self.budgets = Budgets(plugins)
+        self.windows = Windows(plugins)
         self.fair = FairUse(plugins)
         self.quota_use: QuotaUse | None = None
         self.held: list[HeldChange] | None = None
@@ -305,6 +308,8 @@ class Usage:
         twin.limits = self.limits.fork(plugins)
         twin.budgets = self.budgets.fork(plugins)
         twin.terms = self.terms.copy(twin.ends)
+        if self.windows.is_on:
+            twin.windows = self.windows.fork(plugins)
         twin.are_names_proved = self.are_names_proved
         twin.boost_per_eviction = self.boost_per_eviction
         twin.changes = self.changes

@@ -1,9 +1,9 @@
 """Decides whether the next unit may start, and with how many pods. Pure; part of the engine.
 
-Three questions are asked in this order: the plugins' filters, then the promise to a head in a queue
-that backfills, then whether the room is kept for a nominated unit. A unit that passes is charged at
-once: check and charge are one call. A unit that is refused waits with the part that refused it,
-which knows when to ask again.
+Four questions are asked in this order: the plugins' filters, then whether the unit would run into a
+window in which it must not run, then the promise to a head in a queue that backfills, then whether
+the room is kept for a nominated unit. A unit that passes is charged at once: check and charge are
+one call. A unit that is refused waits with the part that refused it, which knows when to ask again.
 
 A unit that may run with a part of its pods starts with as many as fit if not all of them do; the
 same questions are asked for the smaller demand. If even its least count does not fit, the unit is
@@ -50,6 +50,7 @@ class UnitAdmission:
     ) -> None:
         self._units = units
         self._budgets = units.usage.budgets
+        self._windows = units.usage.windows
         self._plugins = plugins
         self._backfill = backfill
         self._rounds = rounds
@@ -67,6 +68,10 @@ class UnitAdmission:
         refusal, by = rejection
         if by is not None:
             return self._refuse(queue, info, refusal, by, moment)
+        if refusal.window is not None:
+            self._wait_for_window(queue, info, refusal, moment, at=moment.seconds)
+            self._rounds.on_refused(info.key)  # room does not help
+            return self._report(queue, info, refusal, None)
         number = queue.pending.refuse(info, refusal, moment.seconds)
         self._watch((queue.name, number), at_least(info))
         if self._backfill.is_its_own(refusal):
@@ -96,12 +101,42 @@ class UnitAdmission:
         self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment
     ) -> Refusal | None:
         """Return why a unit that the plugins let pass may not start yet, or None."""
-        delay = None
+        delay = self._find_window(info, moment)
+        if delay is not None:
+            return delay
         if queue.rules.is_backfilling:
             delay = self._backfill.check(queue, info, moment.seconds)
         if delay is None and (queue.in_flight or not self._rounds.is_idle):
             return self._rounds.hold_up(queue, info, moment)
         return delay
+
+    def _find_window(self, info: QueueUnitInfo, moment: Moment) -> Refusal | None:
+        """Return a window that a unit would run into, as a refusal; None: it would into none."""
+        if not self._windows.is_on:
+            return None
+        return self._windows.check(info, int(moment.wall.timestamp()))
+
+    def _wait_for_window(
+        self,
+        queue: SchedulingQueue,
+        info: QueueUnitInfo,
+        refusal: Refusal,
+        moment: Moment,
+        *,
+        at: int | None,
+    ) -> None:
+        """Let a class wait until a window is over that refused it; it holds back no other."""
+        waiter = (queue.name, queue.pending.refuse(info, refusal, at))
+        self._watch(waiter, at_least(info))
+        self._units.queues.note_aside(queue, info.quota)
+        self._ask_after(waiter, refusal, moment)
+        if self._backfill.waiting:
+            self._backfill.on_refused(queue, info)
+
+    def _ask_after(self, waiter: Waiter, refusal: Refusal, moment: Moment) -> None:
+        """Have a class asked once the window of a refusal is over."""
+        assert refusal.window is not None, f"{refusal} is by no window"
+        self._rounds.ask_at(waiter, moment.now + refusal.window.end - moment.wall.timestamp())
 
     def _try_fewer(
         self, queue: SchedulingQueue, info: QueueUnitInfo, rejection: Rejection, moment: Moment
@@ -138,6 +173,8 @@ class UnitAdmission:
 
     def _is_held_up(self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> bool:
         """Return whether a unit that the plugins let pass may not start; registers nothing."""
+        if self._find_window(info, moment) is not None:
+            return True
         if queue.rules.is_backfilling and self._backfill.delays(queue, info, moment.seconds):
             return True
         return self._rounds.hold_up(queue, info, moment) is not None
@@ -150,9 +187,11 @@ class UnitAdmission:
         by: Plugin,
         moment: Moment,
     ) -> Refused | Preempt:
-        self._let_wait(queue, info, refusal, by, shown=refusal, moment=moment, at=moment.seconds)
+        waiter = self._let_wait(
+            queue, info, refusal, by, shown=refusal, moment=moment, at=moment.seconds
+        )
         found = None
-        if self._plugins.is_own(by):
+        if self._plugins.is_own(by) or self._keeps_from_evicting(waiter, queue, info, moment):
             self._rounds.on_refused(info.key)  # room does not help
             return self._report(queue, info, refusal, None)
         if not queue.rules.is_backfilling or self._may_evict_behind(queue, info, moment):
@@ -161,6 +200,17 @@ class UnitAdmission:
                 refusal = replace(refusal, guard=found)
                 queue.pending.refuse(info, refusal, moment.seconds, is_for_all=True)
         return self._report(queue, info, refusal, found)
+
+    def _keeps_from_evicting(
+        self, waiter: Waiter, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment
+    ) -> bool:
+        """Return whether a window would refuse a unit with room; it is asked again after that."""
+        window = self._find_window(info, moment)
+        if window is None:
+            return False
+        if self._rounds.search.may_evict(queue, info):
+            self._ask_after(waiter, window, moment)
+        return True
 
     def _let_wait(
         self,
@@ -233,15 +283,31 @@ class UnitAdmission:
         held_up = None if refused is not None else self._find_held_up(queue, info, moment)
         if refused is None and held_up is None:
             return False
+        if held_up is not None and held_up.window is not None:
+            self._wait_for_window(queue, info, held_up, moment, at=at)
+            return True
         if refused is not None:
+            if shown.window is not None:
+                shown = refused[0]  # or it would hold back no other, as after a window
             waiter = self._let_wait(queue, info, *refused, shown=shown, moment=moment, at=at)
         else:
             waiter = (queue.name, queue.pending.refuse(info, shown, at))
             self._watch(waiter, info)
             if held_up is not None and not self._backfill.is_its_own(held_up):
                 self._rounds.wait(waiter, held_up)
-        if refused is not None and self._plugins.is_own(refused[1]):
-            return True
+        if refused is None or not self._plugins.is_own(refused[1]):
+            self._ask_in_time(waiter, queue, info, held_up, moment)
+        return True
+
+    def _ask_in_time(
+        self,
+        waiter: Waiter,
+        queue: SchedulingQueue,
+        info: QueueUnitInfo,
+        held_up: Refusal | None,
+        moment: Moment,
+    ) -> None:
+        """Have a class asked that sleeps again when time alone may change what it waits for."""
         if info.key in self._rounds.nominations.by_key or self._rounds.search.may_evict(
             queue, info
         ):
@@ -251,7 +317,6 @@ class UnitAdmission:
             again = self._backfill.again_seconds(queue, info, moment.seconds)
             if again is not None:
                 self._rounds.ask_at(waiter, moment.now + again)
-        return True
 
     def why_refused(self, info: QueueUnitInfo) -> Refusal | None:
         """Return why the filters refuse a pending unit now, with its least pods; None if they pass.
@@ -282,6 +347,8 @@ class UnitAdmission:
                 Refusal(reason=Reason.STOPPED_QUEUE, quota=info.quota, other=queue.name),
                 *found,
             ]
+        if self._windows.is_on:
+            found += self._windows.every_refusal(info, int(moment.wall.timestamp()))
         if queue.rules.is_backfilling:
             delay = self._backfill.why_delayed(queue, info, moment.seconds)
             found += [] if delay is None else [delay]
@@ -298,6 +365,8 @@ class UnitAdmission:
     ) -> FoundVictims | None:
         """Return the units that a pending unit would evict now; None: none, or it needs none."""
         seconds = int(wall.timestamp())
+        if self._windows.is_on and self._windows.check(info, seconds) is not None:
+            return None
         if queue.rules.is_backfilling and self._backfill.is_behind(queue, info, seconds):
             return None
         return self._rounds.search.would_evict(queue, info, self._rounds.rates, wall)

@@ -2,11 +2,11 @@
 
 A queue that backfills holds back every unit behind its *head*: the first refused unit of each group
 of quotas that share a limit. The head has a *promise*: the earliest time at which it would fit if
-every admitted unit ended at its declared end. A unit behind the head that fits starts only if its
-own declared end is before the promised time, or if the head still fits beside it at that time.
-A unit that declares no end does not pass. If the admitted units declare too few ends for the head
-ever to fit, no unit passes. A unit that waits for admission checks or nodes after it has quota has
-no known end: it passes only if the head fits beside it.
+every admitted unit ended at its declared end, and would run into no window (`reservations`). A unit
+behind the head that fits starts only if its own declared end is before the promised time, or if the
+head still fits beside it at that time. A unit that declares no end does not pass. If the admitted
+units declare too few ends for the head ever to fit, no unit passes. A unit that waits for admission
+checks or nodes after it has quota has no known end: it passes only if the head fits beside it.
 
 No state is kept that cannot be computed again: a promise follows from the charges, the units and
 the time. It moves later only if room is lost, or if a unit that is waited for starts late or is
@@ -21,9 +21,10 @@ each, with every unit that starts or ends.
 
 No room is made for a unit that would pass: a unit behind a head does not preempt.
 
-A unit that can never have what it asks for is no head: it has no start to delay. Nor does a head
-hold back a unit of the quota whose guarantee is the reason for the head's own refusal: each would
-wait for the other. For such a unit, the next refused unit is the head.
+A unit that can never have what it asks for is no head: it has no start to delay. Nor is one that a
+window refuses. Nor does a head hold back a unit of the quota whose guarantee is the reason for the
+head's own refusal: each would wait for the other. For such a unit, the next refused unit is the
+head.
 
 Source: Lifka, The ANL/IBM SP Scheduling System (1995); Mu'alem and Feitelson, Utilization,
 Predictability, Workloads, and User Runtime Estimates in Scheduling the IBM SP2 with Backfilling
@@ -80,11 +81,13 @@ class Promise(msgspec.Struct, frozen=True, gc=False):
         at: Seconds since the epoch.
         is_overdue: Whether a unit that is waited for should have ended already.
         released: The units that will have ended by then.
+        fits_at: When it fits; later than that, it also runs into no window.
     """
 
     at: int
     is_overdue: bool
     released: tuple[Uid, ...]
+    fits_at: int
 
 
 class Reviewed(NamedTuple):
@@ -154,6 +157,7 @@ class Backfill:
     def __init__(self, units: UnitCache, plugins: PluginRunner) -> None:
         self._units = units
         self._plugins = plugins
+        self._windows = units.usage.windows
         self.waiting: dict[str, dict[_Place, dict[int, None]]] = {}
         self.unreviewed: dict[str, None] = {}
         self._moved: dict[str, None] = {}
@@ -242,8 +246,31 @@ class Backfill:
             return None
         key = head.info.key
         if key not in self._overtaken:
-            self._overtaken[key] = self._seconds_until_overtaken(promise, wall)
+            times = (
+                self._seconds_until_overtaken(promise, wall),
+                self._seconds_until_window(head, promise, wall),
+            )
+            self._overtaken[key] = min((each for each in times if each is not None), default=None)
         return self._overtaken[key]
+
+    def _seconds_until_window(self, head: _Head, promise: Promise, wall: int) -> int | None:
+        """Return when a promise may pass on from before a window to after it, by time alone.
+
+        That is if the head fits later with every second: it waits for a unit that does not run yet,
+        or for an overdue one.
+        """
+        if not self._windows.is_on:
+            return None
+        ends = (end for _, end in self._units.usage.ends if end.since is None)
+        if promise.fits_at != wall and all(end.at(wall) != promise.fits_at for end in ends):
+            return None
+        last = promise.at
+        if promise.at == promise.fits_at:
+            start = self._windows.last_start(head.info, promise.at)
+            if start is None:
+                return None
+            last = start
+        return last - promise.fits_at + 1
 
     def _seconds_until_overtaken(self, promise: Promise, wall: int) -> int | None:
         """Return when a running unit may come to end before one that does not run yet."""
@@ -278,8 +305,11 @@ class Backfill:
             if _is_kept_for(info, head.refusal):
                 continue
             promise = self._promise(head, wall) if wall is not None else None
-            if not (isinstance(promise, Refusal) and _is_kept_for(info, promise)):
-                return head, promise
+            if isinstance(promise, Refusal) and (
+                _is_kept_for(info, promise) or promise.reason is Reason.RESERVED_FOR
+            ):
+                continue
+            return head, promise
         return None
 
     def _note_waiting(self, queue: SchedulingQueue, number: int, head: _Place) -> None:
@@ -308,6 +338,8 @@ class Backfill:
             head = self._info(place)
             if not self._compete(head.quota, info.quota):
                 continue
+            if last.reason is Reason.RESERVED_FOR:
+                continue  # until the window is over, whatever else refuses it by now
             # The head starts as soon as its least pod count fits.
             least = at_least(head)
             refusal = self._check_again(least) or last
@@ -360,11 +392,19 @@ class Backfill:
                 high = middle
             else:
                 low = middle + 1
-        if not counts:
-            return Promise(wall, is_overdue=False, released=())
-        released = counts[high]
+        fits_at, released = wall, 0
+        if counts:
+            released = counts[high]
+            fits_at = max(wall, ends[released - 1][0])
+        at = self._windows.first_start(head, fits_at) if self._windows.is_on else fits_at
+        if at is None:
+            refusal = self._windows.check(head, fits_at)
+            assert refusal is not None, f"{head.key} starts at no time, and at {fits_at}"
+            return refusal
+        while at > fits_at and released < len(ends) and ends[released][0] <= at:
+            released += 1
         is_overdue = any(end < wall for end, _ in ends[:released])
-        return Promise(max(wall, ends[released - 1][0]), is_overdue, uids[:released])
+        return Promise(at, is_overdue, uids[:released], fits_at)
 
     def _ends_of(self, quota: str, wall: int) -> Iterator[tuple[int, Uid]]:
         """Yield the ends of the units that compete with a quota."""

@@ -59,6 +59,7 @@ from queue_scheduler.engine.growth import Growths
 from queue_scheduler.engine.limit_changes import LimitChanges
 from queue_scheduler.engine.queue_state import QueueState
 from queue_scheduler.engine.wake_up import WakeUp
+from queue_scheduler.engine.window_changes import WindowChanges
 from queue_scheduler.framework.extension_points import QuotaSource
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, unit_key
@@ -66,6 +67,7 @@ from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
 from queue_scheduler.queueing.queue_policies import QueuePolicy
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.queueing.strict_mode import NOT_STRICT, StrictMode
+from queue_scheduler.reservations.schedules import Schedule
 from queue_scheduler.tenants.calendars import Calendar
 from queue_scheduler.tenants.fair_use import StoredUses
 from queue_scheduler.tenants.ledger import Ledger, StoredAccounts
@@ -75,6 +77,7 @@ from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.objects.node import Node
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue import Queue
+from shared_api.objects.queue_reservation import QueueReservation
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.objects.quota_policy import QuotaPolicy
 from shared_api.placement import as_admitted
@@ -118,6 +121,7 @@ class Engine:
         units: The units and their states; `cache.known_units` has questions about them.
         usage: What is charged, by uid.
         policies: The QuotaPolicies, with what is in force for each quota.
+        reservations: The QueueReservations, with what of each is in force.
         pods: All pods, the held ones included.
         living_pods: The living ones, by unit.
         plugins: The plugins, with the quotas; questions are in `framework.plugin_questions`.
@@ -126,6 +130,7 @@ class Engine:
         admission: Whether a pending unit may start now.
         limit_rules: Which limits of users and groups quotas have.
         budget_rules: Which budgets quotas have.
+        window_rules: When units must not run.
         account_restore: Takes what was kept of accounts.
         backfill: Which heads others must not delay, and until when.
         growths: The running units that have grown.
@@ -171,7 +176,7 @@ class Engine:
         self.plugins, self.units, self._wake_up = parts.plugins, parts.units, parts.wake_up
         self.placing = self.plugins.placing
         self.queues, self.usage = self.units.queues, self.units.usage
-        self.policies = self.units.policies
+        self.policies, self.reservations = self.units.policies, self.units.reservations
         self.turns, self.pods = self.queues.turns, self.usage.known
         self.living_pods = self.pods.of_units
         self.backfill, self.rounds = parts.backfill, parts.rounds
@@ -184,6 +189,7 @@ class Engine:
         )
         self.limit_rules = LimitChanges(self.units, self.plugins, self._wake_up)
         self.budget_rules = BudgetChanges(self.units, self.plugins, self._wake_up)
+        self.window_rules = WindowChanges(self.units, self._wake_up)
         self.account_restore = AccountRestore(self.units, self.budget_rules)
         # Those of a replica that does not lead are never taken, and users cause them.
         self._notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
@@ -302,6 +308,7 @@ class Engine:
             self.usage.quota_use.on_quotas_changed()
         self.limit_rules.on_quotas_changed()
         self.budget_rules.on_quotas_changed()
+        self.window_rules.on_quotas_changed()
         self.units.place_again_for(sorted(names))
         self._wake_up.on_limits_changed()
         return self._wake_up.wake_affected()
@@ -472,6 +479,26 @@ class Engine:
         limits = {quota: self.policies.limits_of(quota).rules for quota in quotas}
         wake = self.limit_rules.set_rules(limits, in_slices=in_slices)
         return tuple(dict.fromkeys((*wake, *self.budget_rules.renew(quotas))))
+
+    def on_schedules(self, schedules: tuple[Schedule, ...]) -> tuple[str, ...]:
+        """Take when the windows of reservations are; before the reservations that name them."""
+        self.account_restore.finish()
+        return self.window_rules.put_schedules(schedules)
+
+    def on_reservation(self, reservation: QueueReservation) -> tuple[str, ...]:
+        """Take a new or changed QueueReservation; one outside the namespace of queues is none."""
+        self.account_restore.finish()
+        return self.window_rules.put(reservation)
+
+    def on_reservation_gone(self, name: str) -> tuple[str, ...]:
+        """Take a deleted QueueReservation."""
+        self.account_restore.finish()
+        return self.window_rules.drop(name)
+
+    def on_reservations_served(self, *, are_served: bool) -> tuple[str, ...]:
+        """Record whether the cluster serves QueueReservations; without the kind there are none."""
+        self.account_restore.finish()
+        return self.window_rules.set_served(are_served=are_served)
 
     def go_on_with_limits(self) -> tuple[str, ...]:
         """Do the next slice of a change of limits; see `limit_changes`."""
@@ -752,6 +779,7 @@ class Engine:
             *self._notices,
             *self.queue_state.take_notices(),
             *self.policies.take_notices(),
+            *self.reservations.take_notices(),
             *self.plugins.facts.take_notices(),
         ]
         self._notices.clear()

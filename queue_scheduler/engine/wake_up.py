@@ -217,6 +217,10 @@ class WakeUp:
         self._turns.on_use_replaced()
         queues.changed_heads.update(dict.fromkeys((*queues.quotas(), *self._protected)))
 
+    def on_windows_changed(self) -> None:
+        """Note that units may be promised another time: those behind heads are reviewed."""
+        self._backfill.other_changes += 1
+
     def on_run_times_changed(self) -> None:
         """Ask classes again that wait until units may be evicted, after a change of such times."""
         self._rounds.waiters.wake_timed()

@@ -20,6 +20,8 @@ from queue_scheduler.decision import (
     Victim,
     WriteFailure,
 )
+from queue_scheduler.reservations.expansion import expand_all
+from queue_scheduler.reservations.schedules import key_of
 from queue_scheduler.tenants.accounts import Account
 from queue_scheduler.tenants.calendars import Calendar
 from queue_scheduler.tenants.ledger import StoredAccount, StoredAccounts
@@ -41,6 +43,7 @@ from tests.properties.engine_kit import (
     build_quota,
     build_unit,
 )
+from tests.reserved_world import build_reservation, build_spec
 
 UNIT = build_unit("u", "a", pods=(("main", 2, 1, 1),))
 META = ObjectMeta(name="x", namespace="ns", uid=Uid("uid-x"))
@@ -103,6 +106,10 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "on_quota_policy": ((build_policy("p", ["a"], UserLimit(users=("ann",), running=1)),), {}),
     "on_quota_policy_gone": (("p",), {}),
     "on_quota_policies_served": ((), {"are_served": True}),
+    "on_schedules": ((expand_all([key_of(build_spec())], 1_800_000_000),), {}),
+    "on_reservation": ((build_reservation(in_force=(build_spec(undeclared="Wait"),)),), {}),
+    "on_reservation_gone": (("upgrade",), {}),
+    "on_reservations_served": ((), {"are_served": True}),
     "go_on_with_limits": ((), {}),
     "check_limits": ((), {"repairs": True}),
     "recount_tenants": ((), {}),

@@ -26,6 +26,8 @@ from queue_scheduler.framework import installed_packages
 from queue_scheduler.framework.handle import Handle
 from queue_scheduler.framework.offline_handle import OfflineHandle
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.reservations.expansion import expand_all
+from queue_scheduler.reservations.schedules import key_of
 from queue_scheduler.setup.plugin_handle import PluginHandle
 from shared_api.client.transport import Transport
 from shared_api.objects.pod import Container, Pod, PodSpec, ResourceRequirements
@@ -46,6 +48,7 @@ from tests.queue_scheduler.engine.test_limit_changes import Team, rule
 from tests.queue_scheduler.setup.test_plugin_handle import build_caches
 from tests.queue_scheduler.shell_kit import HeldWrites, SentEvents, ShellKit
 from tests.queue_scheduler.tenants.test_quota_use import Teams, build_teams
+from tests.reserved_world import build_reservation, build_spec
 
 
 class KeepsHandle:
@@ -171,6 +174,19 @@ def test_policies_are_in_it_with_what_is_in_force() -> None:
     assert twin.policies.limits_of("a").rules == engine.policies.limits_of("a").rules
     assert twin.policies.limits_of("a").for_group("x") is not None
     twin.on_quota_policy_gone("p")
+    assert digest(twin) != digest(engine)
+
+
+def test_reservations_are_in_it_with_what_is_in_force() -> None:
+    engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+    engine.on_schedules(expand_all([key_of(build_spec(rrule="FREQ=WEEKLY"))], engine_kit.WALL))
+    engine.on_reservation(build_reservation(spec=build_spec(rrule="FREQ=WEEKLY")))
+    engine.on_reservation(build_reservation(spec=build_spec(start="never")))
+    twin = thaw(freeze(engine.fork()))
+    assert digest(twin) == digest(engine)
+    assert twin.reservations.rules() == engine.reservations.rules() != ()
+    assert twin.usage.windows.concern("a")
+    twin.on_reservation_gone("upgrade")
     assert digest(twin) != digest(engine)
 
 
