@@ -34,12 +34,14 @@ from queue_scheduler.cycles.limit_slices import LimitSlices
 from queue_scheduler.cycles.passing_time import PassingTime
 from queue_scheduler.cycles.preemption_cycle import PreemptionCycle
 from queue_scheduler.cycles.queue_worker import QueueWorker, QueueWorkers
+from queue_scheduler.cycles.reservation_schedules import ReservationSchedules
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.cycles.undecided_units import UndecidedUnits
 from queue_scheduler.decision import Dequeue, Preempt
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.queue_objects.queue_reconciler import QueueReconciler, QueuesAndQuotas
+from queue_scheduler.queue_objects.queue_reservation_status import QueueReservationStatuses
 from queue_scheduler.queue_objects.queue_status import QueueStatuses
 from queue_scheduler.queue_objects.quota_policy_status import QuotaPolicyStatuses
 from queue_scheduler.queue_objects.status_writer import StatusWriter
@@ -53,8 +55,8 @@ from queue_scheduler.reporting.unit_progress import UnitProgress
 from queue_scheduler.setup.additions import Attachment, Request, SchedulerParts
 from queue_scheduler.setup.engine_building import build_engine
 from queue_scheduler.setup.object_caches import ObjectCaches, build_caches, compacting
+from queue_scheduler.setup.optional_kind import OptionalKind
 from queue_scheduler.setup.plugin_handle import PluginHandle, StoreCaches
-from queue_scheduler.setup.quota_policy_watch import QuotaPolicyWatch
 from queue_scheduler.setup.quota_sources import QuotaSources
 from queue_scheduler.setup.threads import Threads
 from queue_scheduler.unit_controllers.admission_checks import AdmissionCheckCycle
@@ -70,7 +72,13 @@ from shared_api.backoff import Backoff
 from shared_api.client.discovery import KindProbe
 from shared_api.client.event_recorder import EventRecorder
 from shared_api.client.resource_client import ResourceType
-from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUE_UNITS, QUEUES, QUOTA_POLICIES
+from shared_api.client.resource_types import (
+    ELASTIC_QUOTAS,
+    QUEUE_RESERVATIONS,
+    QUEUE_UNITS,
+    QUEUES,
+    QUOTA_POLICIES,
+)
 from shared_api.client.write_dispatcher import WriteDispatcher
 from shared_api.debug_api.access import list_units_there
 from shared_api.debug_api.server import DebugServer, GuardOf, open_debug_server
@@ -80,7 +88,9 @@ from shared_api.informer.shared_informer import InformerSettings, SharedInformer
 from shared_api.leader_warmup import LeaderWarmup
 from shared_api.local_program import Check
 from shared_api.objects.admission_check import AdmissionCheck
+from shared_api.objects.queue_reservation import QueueReservation
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.quota_policy import QuotaPolicy
 from shared_api.process.clock import Clock
 from shared_api.process.loop_thread import LoopThread, stop_all
 from shared_api.program import Program
@@ -145,7 +155,8 @@ class Scheduler:
             checks_namespaces=settings.checks_namespaces,
         )
         caches = self._caches = build_caches(self._informer, sources, flags.queue_namespace)
-        self._policies = self._build_policy_watch(flags.queue_namespace)
+        self._policies = self._build_optional(QUOTA_POLICIES, flags.queue_namespace)
+        self._reservations = self._build_optional(QUEUE_RESERVATIONS, flags.queue_namespace)
         self._metrics = SchedulerMetrics(program.metrics.registry, has_check=caches.has_check)
         self._warmup = self._build_warmup()
         self._warmup_thread = self._threads.run("takeover", self._warmup.step)
@@ -163,6 +174,7 @@ class Scheduler:
             threads=self._threads,
             caches=caches,
             policies=self._policies,
+            reservations=self._reservations,
             shared=self._shared,
             dispatcher=self._dispatcher,
             events=events,
@@ -206,10 +218,11 @@ class Scheduler:
             observer=program.metrics.informers.of_resource(resource_type.plural),
         )
 
-    def _build_policy_watch(self, namespace: str) -> QuotaPolicyWatch:
-        """Build the cache of QuotaPolicies, which the cluster may lack."""
+    def _build_optional(self, kind: ResourceType[ObjectT], namespace: str) -> OptionalKind[ObjectT]:
+        """Build the cache of a kind that the cluster may lack."""
         settings = InformerSettings(namespace=namespace)
-        return QuotaPolicyWatch(
+        return OptionalKind(
+            kind,
             self._program.client,
             lambda kind: self._informer(kind, settings=settings),
             self._start_informer,
@@ -298,7 +311,16 @@ class Scheduler:
             reconciler.reconcile_all,
         )
         self._threads.run("quota-policy-kind", served)
+        self._follow_reservations(parts, handlers)
         return handlers
+
+    def _follow_reservations(self, parts: _BuiltParts, handlers: EventHandlers) -> None:
+        schedules = ReservationSchedules(self._shared, self._clock)
+        parts.reservations.add_handler(schedules.on_reservation)  # before the reservation itself
+        parts.reservations.add_handler(handlers.on_reservation)
+        self._threads.run("reservation-schedules", schedules.step)
+        served = follow_kind(parts.reservations.watch, self._shared, Engine.on_reservations_served)
+        self._threads.run("queue-reservation-kind", served)
 
     def _watch_checks(
         self, handlers: EventHandlers, checks: AdmissionCheckCycle
@@ -389,9 +411,8 @@ class Scheduler:
 
     def _followed(self) -> Sequence[SharedInformer[Any]]:
         """Return the informers of what decisions depend on from the first one."""
-        policies = self._policies.informer
-        known = self._caches.in_order()
-        return known if policies is None else (*known, policies)
+        optional = (self._policies.informer, self._reservations.informer)
+        return (*self._caches.in_order(), *(each for each in optional if each is not None))
 
     def start(self) -> None:
         """Fill the caches and start all threads; decisions wait for `LeaderWarmup`."""
@@ -429,7 +450,11 @@ class Scheduler:
 
     def ready_checks(self) -> Mapping[str, Check]:
         """Return one check per cache."""
-        return {**self._caches.ready_checks(), "quotapolicies-synced": self._policies.check}
+        return {
+            **self._caches.ready_checks(),
+            "quotapolicies-synced": self._policies.check,
+            "queuereservations-synced": self._reservations.check,
+        }
 
     def threads(self) -> Sequence[LoopThread]:
         """Return the threads that `/livez` watches."""
@@ -453,7 +478,8 @@ class _BuiltParts:
     program: Program
     threads: Threads
     caches: ObjectCaches
-    policies: QuotaPolicyWatch
+    policies: OptionalKind[QuotaPolicy]
+    reservations: OptionalKind[QueueReservation]
     shared: SharedEngine
     dispatcher: WriteDispatcher
     events: ObjectEvents
@@ -555,7 +581,7 @@ def _build_queue_reconciler(parts: _BuiltParts, queue_namespace: str) -> QueueRe
 
 
 def _build_queue_writers(parts: _BuiltParts) -> None:
-    """Build what writes the status of queues and policies, and what drains queues."""
+    """Build what writes statuses of queues, policies and reservations, and what drains queues."""
     status = StatusWriter(
         QueueStatuses(),
         parts.shared,
@@ -576,6 +602,16 @@ def _build_queue_writers(parts: _BuiltParts) -> None:
         parts.count_errors("quota-policy-status"),
     )
     parts.threads.run("quota-policy-status", policies.step)
+    reservations = StatusWriter(
+        QueueReservationStatuses(),
+        parts.shared,
+        parts.dispatcher,
+        parts.reservations,
+        parts.warmup.may_write,
+        parts.clock,
+        parts.count_errors("queue-reservation-status"),
+    )
+    parts.threads.run("queue-reservation-status", reservations.step)
     drains = QueueDrain(
         parts.shared,
         parts.dispatcher,
@@ -615,8 +651,9 @@ def _build_undecodable(parts: _BuiltParts) -> None:
     }
     run, due = parts.threads.work_queue("unreadable-objects")
     unreadable = {kind: informer.undecodable for kind, informer in followed.items()}
+    optional: tuple[OptionalKind[Any], ...] = (parts.policies, parts.reservations)
     undecodable = UndecodableObjects(
-        {**unreadable, QUOTA_POLICIES.kind: parts.policies.undecodable},
+        {**unreadable, **{each.kind.kind: each.undecodable for each in optional}},
         parts.events,
         parts.dispatcher,
         parts.program.client.get_raw,
@@ -627,8 +664,8 @@ def _build_undecodable(parts: _BuiltParts) -> None:
     run(undecodable.step)
     for kind, informer in followed.items():
         informer.add_undecodable_handler(undecodable.on_undecodable(kind))
-    on_policy = undecodable.on_undecodable(QUOTA_POLICIES.kind)
-    parts.policies.add_undecodable_handler(on_policy)
+    for each in optional:
+        each.add_undecodable_handler(undecodable.on_undecodable(each.kind.kind))
 
 
 def _build_unit_controllers(

@@ -112,6 +112,7 @@ class KnownState(msgspec.Struct, frozen=True):
         trees: The quota trees, likewise.
         missing_quotas: Which plugins have quotas that are not among the trees, as text.
         policy_problems: Why QuotaPolicies do not count as they say, as text.
+        reservation_problems: The same of QueueReservations.
         limit_uses: What users and groups have in quotas that limit them.
         fair_accounts: The accounts of queues with the policy Fair, by queue.
         records: All units, by key.
@@ -125,6 +126,7 @@ class KnownState(msgspec.Struct, frozen=True):
     trees: tuple[views.QuotaNodeView, ...]
     missing_quotas: tuple[str, ...]
     policy_problems: tuple[str, ...]
+    reservation_problems: tuple[str, ...]
     limit_uses: tuple[LimitUse, ...]
     fair_accounts: dict[str, FairAccountsView]
     records: Mapping[str, CachedUnit]
@@ -205,6 +207,7 @@ def read_state(state: EngineAtTime, number: int) -> KnownState:
         trees=tuple(quotas.items),
         missing_quotas=tuple(views.hidden_quotas(engine)),
         policy_problems=tuple(views.policy_problems(engine)),
+        reservation_problems=tuple(views.reservation_problems(engine)),
         limit_uses=tuple(find_limit_uses(engine)),
         fair_accounts=_fair_accounts(engine, state.now()),
         records=units_by_key(engine.units),

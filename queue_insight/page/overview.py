@@ -127,6 +127,7 @@ def show_overview(
         *(problem for queue in queues for problem in _problems_of_queue(queue)),
         *map(_problem_of_plugin, state.missing_quotas),
         *map(_problem_of_policy, state.policy_problems),
+        *map(_problem_of_reservation, state.reservation_problems),
         *(problem for quota in quotas for problem in _problems_of_quota(quota)),
     ]
     return Overview(
@@ -277,6 +278,18 @@ def _problem_of_policy(text: str) -> PageProblem:
         name="and shares",
         message=text,
         next=_NEXT_FOR_POLICIES.get(text, "Correct the policy."),
+    )
+
+
+def _problem_of_reservation(text: str) -> PageProblem:
+    is_missing = text == views.RESERVATIONS_NOT_SERVED
+    install = "Install the CRD queuereservations.scheduling.x-k8s.io."
+    return PageProblem(
+        severity="warning",
+        kind="QueueReservation",
+        name="windows",
+        message=text,
+        next=install if is_missing else "Correct the reservation.",
     )
 
 

@@ -7,6 +7,7 @@ Read in this order:
 2. ``event_handlers``: what informers report, as facts for the engine.
    ``passing_time``: the time, where nothing else tells it. ``limit_slices``: what is left to do of
    a change of limits. ``budget_calendars``: when the periods of budgets begin.
+   ``reservation_schedules``: when units must not run.
 3. ``queue_worker``: one thread per queue: ask for the next decision, hand it over.
 4. ``dequeue_cycle``: one status patch per admission; then it is confirmed, or taken back.
 5. ``preemption_cycle``: the evictions of one round.

@@ -18,6 +18,7 @@ from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.node import Node
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue import Queue
+from shared_api.objects.queue_reservation import QueueReservation
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.objects.quota_policy import QuotaPolicy
 from shared_api.queue_unit_phases import CHARGED_PHASES, FINAL_PHASES
@@ -102,6 +103,13 @@ class EventHandlers:
         elif old is not None:
             self._shared.apply(Engine.on_quota_policy_gone, old.metadata.name, in_slices=True)
         self._on_limits_changed()
+
+    def on_reservation(self, old: QueueReservation | None, new: QueueReservation | None) -> None:
+        """Report a QueueReservation to the engine."""
+        if new is not None:
+            self._shared.apply(Engine.on_reservation, new)
+        elif old is not None:
+            self._shared.apply(Engine.on_reservation_gone, old.metadata.name)
 
     def on_quota(
         self, old: ElasticQuota | QuotaSource | None, new: ElasticQuota | QuotaSource | None

@@ -458,6 +458,11 @@ POLICIES_NOT_SERVED: Final = (
     " no user or group is limited"
 )
 
+RESERVATIONS_NOT_SERVED: Final = (
+    "the cluster does not serve QueueReservations (CRD queuereservations.scheduling.x-k8s.io):"
+    " no window counts"
+)
+
 
 def view_quotas(engine: Engine, *, leader: bool) -> QuotaTreePage:
     """Return quotas nested by parent; those with an unknown parent stand at the top.
@@ -483,7 +488,11 @@ def view_quotas(engine: Engine, *, leader: bool) -> QuotaTreePage:
     # Members of a cycle have no root, and those that stand too deep are in no tree yet.
     tops = (*_sorted(children.get("", ())), *_sorted(by_name.values()))
     roots = [node(view, 1) for view in tops if view.name not in seen]
-    problems = [*hidden_quotas(engine), *policy_problems(engine)]
+    problems = [
+        *hidden_quotas(engine),
+        *policy_problems(engine),
+        *reservation_problems(engine),
+    ]
     return QuotaTreePage(leader=leader, items=roots, problems=problems)
 
 
@@ -513,6 +522,17 @@ def policy_problems(engine: Engine) -> list[str]:
     return [
         *problems_of_names(are_used=are_used, are_proved=engine.usage.are_names_proved),
         *unreadable,
+    ]
+
+
+def reservation_problems(engine: Engine) -> list[str]:
+    """Return why QueueReservations do not count as they say, as text."""
+    if engine.reservations.are_served is False:
+        return [RESERVATIONS_NOT_SERVED]
+    return [
+        f"QueueReservation {stated.api_object.metadata.name}: {stated.problem}"
+        for stated in engine.reservations
+        if stated.problem
     ]
 
 

@@ -22,6 +22,7 @@ from shared_api.client.resource_types import (
     ELASTIC_QUOTA_TREES,
     ELASTIC_QUOTAS,
     PODS,
+    QUEUE_RESERVATIONS,
     QUEUE_UNITS,
     QUEUES,
     QUOTA_POLICIES,
@@ -48,8 +49,8 @@ ACTION: Final = "Schedule"
 _API_VERSIONS: Final = {
     kind.kind: kind.api_version
     for kind in (
-        *(QUEUES, QUEUE_UNITS, QUOTA_POLICIES, ELASTIC_QUOTAS, ELASTIC_QUOTA_TREES),
-        *(RESOURCE_QUOTAS, PODS, CONFIG_MAPS),
+        *(QUEUES, QUEUE_UNITS, QUOTA_POLICIES, QUEUE_RESERVATIONS, ELASTIC_QUOTAS),
+        *(ELASTIC_QUOTA_TREES, RESOURCE_QUOTAS, PODS, CONFIG_MAPS),
     )
 }
 

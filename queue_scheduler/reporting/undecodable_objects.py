@@ -15,7 +15,12 @@ import structlog
 from queue_scheduler.reporting.events import NoticeSink
 from shared_api.client.errors import ApiFailure, DecodeFailure, NotFound
 from shared_api.client.resource_client import ResourceType
-from shared_api.client.resource_types import QUEUE_UNITS, QUEUES, QUOTA_POLICIES
+from shared_api.client.resource_types import (
+    QUEUE_RESERVATIONS,
+    QUEUE_UNITS,
+    QUEUES,
+    QUOTA_POLICIES,
+)
 from shared_api.client.response_decoding import read_json
 from shared_api.client.writes import Dropped, Outcome, Unknown, WriteSink, status_report
 from shared_api.objects.meta import Timestamp
@@ -35,6 +40,7 @@ CONDITION_OF: Final[Mapping[str, tuple[ResourceType[Any], str]]] = {
     QUEUE_UNITS.kind: (QUEUE_UNITS, QUOTA_RESERVED),
     QUEUES.kind: (QUEUES, READY),
     QUOTA_POLICIES.kind: (QUOTA_POLICIES, READY),
+    QUEUE_RESERVATIONS.kind: (QUEUE_RESERVATIONS, READY),
 }
 """Kinds with conditions of ours. ElasticQuota has none: its owner gets the event alone."""
 

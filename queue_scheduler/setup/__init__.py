@@ -5,7 +5,7 @@
 - ``plugin_handle``: the part of the program that plugins can use.
 - ``quota_sources``: the kinds that are watched for quotas.
 - ``object_caches``: the informers of all kinds; ``pod_trimming``: what is kept of pods;
-  ``quota_policy_watch``: the informer of a kind that the cluster may lack.
+  ``optional_kind``: the informer of a kind that the cluster may lack.
 - ``threads``: the threads of the parts, and their queues of keys.
 
 Not here: the program as a whole (``queue_scheduler.wiring``).

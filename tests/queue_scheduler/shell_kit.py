@@ -35,7 +35,7 @@ from shared_api.client.write_dispatcher import (
     Written,
 )
 from shared_api.client.writes import WriteSink
-from shared_api.crds import QUEUE, QUEUE_UNIT, QUOTA_POLICY
+from shared_api.crds import QUEUE, QUEUE_RESERVATION, QUEUE_UNIT, QUOTA_POLICY
 from shared_api.fake_api_server.direct_access import DirectAccess
 from shared_api.fake_api_server.faults import Match
 from shared_api.fake_api_server.server import FakeApiServer
@@ -60,7 +60,8 @@ def new_server(clock: VirtualClock, *, quotas: bool = True, policies: bool = Tru
     """Return a server with our CRDs and the queues' namespace; without those of some kinds."""
     server = FakeApiServer(clock=clock, rng=random.Random(7))
     crds = [QUEUE.body(), QUEUE_UNIT.body(), *([QUOTA_CRD] if quotas else [])]
-    server.direct.create_all([*crds, *([QUOTA_POLICY.body()] if policies else [])])
+    optional = [QUOTA_POLICY.body(), QUEUE_RESERVATION.body()]
+    server.direct.create_all([*crds, *(optional if policies else [])])
     server.direct.create(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": QUEUE_NAMESPACE}}
     )

@@ -16,6 +16,7 @@ from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from shared_api.objects.quota_policy import UserLimit
 from shared_api.testing.object_builders import elastic_quota, node, pod, queue, queue_unit
 from tests.properties.engine_kit import build_check, build_policy
+from tests.reserved_world import build_reservation
 
 
 class RecordedEngine(SharedEngine):
@@ -80,6 +81,7 @@ QUOTA, POD, NODE = elastic_quota("team"), pod("p"), node("n")
         ("on_quota", QUOTA, "on_quota"),
         ("on_admission_check", build_check("nodes"), "on_admission_check"),
         ("on_quota_policy", build_policy("p"), "on_quota_policy"),
+        ("on_reservation", build_reservation(), "on_reservation"),
         ("on_pod", POD, "on_pod"),
         ("on_node", NODE, "on_node"),
     ],

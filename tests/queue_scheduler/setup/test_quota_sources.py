@@ -207,7 +207,8 @@ def test_without_the_crd_of_trees_units_wait_until_it_exists(world: SchedulerWor
 def test_only_kinds_that_a_plugin_needs_are_watched(world: SchedulerWorld) -> None:
     world.start()
     assert world.scheduler is not None
-    names = {"queues", "queueunits", "elasticquotas", "pods", "nodes", "quotapolicies"}
+    names = {"queues", "queueunits", "elasticquotas", "pods", "nodes"}
+    names |= {"quotapolicies", "queuereservations"}
     assert set(world.scheduler.ready_checks()) == {f"{name}-synced" for name in names}
     gate = "--feature-gates=ElasticQuotaTreeCheckAvailableQuota=true"
     configuration = plugins("ElasticQuota", "ResourceQuota")

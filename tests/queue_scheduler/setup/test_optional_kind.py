@@ -1,4 +1,4 @@
-"""The cache of QuotaPolicies: without the kind, with it, and with a policy that cannot be read."""
+"""The cache of a kind: without it, with it, and with an object that cannot be read."""
 
 from __future__ import annotations
 
