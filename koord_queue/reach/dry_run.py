@@ -14,6 +14,7 @@ from koord_queue.reach.resources import (
     ELASTIC_QUOTA_TREES,
     ELASTIC_QUOTAS,
     NODES,
+    QUEUE_RESERVATIONS,
     QUEUE_UNITS,
     QUEUES,
     QUOTA_POLICIES,
@@ -42,9 +43,12 @@ _EDITED: Final[Mapping[str, Resource]] = {
     "ElasticQuotaTree": ELASTIC_QUOTA_TREES,
     "ResourceQuota": RESOURCE_QUOTAS,
     "QuotaPolicy": QUOTA_POLICIES,
+    "QueueReservation": QUEUE_RESERVATIONS,
     "Node": NODES,
 }
 """The resources of the kinds that a what-if question may edit."""
+_OF_SYSTEM: Final = frozenset({"Queue", "QuotaPolicy", "QueueReservation"})
+"""Those of them that count only in the namespace of the installation."""
 
 
 class DryRuns:
@@ -189,7 +193,7 @@ def check_patches(cluster: Cluster, edits: Sequence[Json], system_namespace: str
         if patch is None or resource is None:
             continue
         name, kind = edit.get("name", ""), edit["kind"]
-        in_system = system_namespace if kind in {"Queue", "QuotaPolicy"} else ""
+        in_system = system_namespace if kind in _OF_SYSTEM else ""
         namespace = edit.get("namespace") or in_system
         if not namespace and resource.is_namespaced:
             unasked.append(f"{kind} {name}: the edit names no namespace")

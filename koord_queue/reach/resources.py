@@ -57,6 +57,7 @@ def _of(known: ResourceType[Any]) -> Resource:
 QUEUE_UNITS: Final = _of(resource_types.QUEUE_UNITS)
 QUEUES: Final = _of(resource_types.QUEUES)
 QUOTA_POLICIES: Final = _of(resource_types.QUOTA_POLICIES)
+QUEUE_RESERVATIONS: Final = _of(resource_types.QUEUE_RESERVATIONS)
 ELASTIC_QUOTAS: Final = _of(resource_types.ELASTIC_QUOTAS)
 ELASTIC_QUOTA_TREES: Final = _of(resource_types.ELASTIC_QUOTA_TREES)
 RESOURCE_QUOTAS: Final = _of(resource_types.RESOURCE_QUOTAS)

@@ -70,9 +70,9 @@ class EditBody(BaseModel):
 
     `operations` are a JSON patch in its place, for a part of a list: of a QuotaPolicy alone.
 
-    `kind` is Queue, QueueUnit, ElasticQuota, ElasticQuotaTree, ResourceQuota, QuotaPolicy, Node, or
-    SchedulerSettings (of all queues). `copies` of a Node adds nodes like it. `end` of a QueueUnit
-    ends its job, `requeue` evicts it, and it waits again.
+    `kind` is Queue, QueueUnit, ElasticQuota, ElasticQuotaTree, ResourceQuota, QuotaPolicy,
+    QueueReservation, Node, or SchedulerSettings (of all queues). `copies` of a Node adds nodes like
+    it. `end` of a QueueUnit ends its job, `requeue` evicts it, and it waits again.
     """
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)

@@ -11,6 +11,7 @@ from queue_insight.what_if.edit import AppliedEdit, Edit, EditError, FieldError
 from queue_insight.what_if.json_patches import OPERATIONS
 from queue_insight.what_if.object_edits import edit_elastic_quota, edit_node, edit_queue, edit_quota
 from queue_insight.what_if.policy_edits import edit_policy
+from queue_insight.what_if.reservation_edits import edit_reservation
 from queue_insight.what_if.settings_edits import SETTINGS, edit_settings
 from queue_insight.what_if.unit_edits import edit_unit
 from queue_scheduler.engine.engine import Engine
@@ -30,6 +31,7 @@ _KINDS: Final[Mapping[str, tuple[str, _Apply]]] = {
     "ElasticQuotaTree": ("scheduling.sigs.k8s.io/v1beta1", edit_quota(ElasticQuotaTree)),
     "ResourceQuota": ("v1", edit_quota(ResourceQuota)),
     "QuotaPolicy": ("scheduling.x-k8s.io/v1alpha1", edit_policy),
+    "QueueReservation": ("scheduling.x-k8s.io/v1alpha1", edit_reservation),
     "Node": ("v1", _at_any_time(edit_node)),
     SETTINGS: ("", _at_any_time(edit_settings)),
 }

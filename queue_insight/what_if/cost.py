@@ -69,6 +69,7 @@ class _Costs:
             "ElasticQuotaTree": lambda _: of_quota,
             "ResourceQuota": lambda _: of_quota,
             "QuotaPolicy": lambda _: units.total(),
+            "QueueReservation": lambda _: units.total(),
             "Node": lambda edit: nodes + edit.copies,
             SETTINGS: lambda _: queues + units.total(),
         }

@@ -25,15 +25,33 @@ from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import ObjectMeta, Timestamp, Uid
 from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue
+from shared_api.objects.queue_reservation import QueueReservation
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.objects.quota_policy import QuotaPolicy
 from shared_api.objects.resource_quota import ResourceQuota
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import QUEUE_POLICY
 
-Thing = Queue | QueueUnit | ElasticQuota | ElasticQuotaTree | ResourceQuota | QuotaPolicy | Node
+Thing = (
+    Queue
+    | QueueUnit
+    | ElasticQuota
+    | ElasticQuotaTree
+    | ResourceQuota
+    | QuotaPolicy
+    | QueueReservation
+    | Node
+)
 ThingT = TypeVar(
-    "ThingT", Queue, QueueUnit, ElasticQuota, ElasticQuotaTree, ResourceQuota, QuotaPolicy, Node
+    "ThingT",
+    Queue,
+    QueueUnit,
+    ElasticQuota,
+    ElasticQuotaTree,
+    ResourceQuota,
+    QuotaPolicy,
+    QueueReservation,
+    Node,
 )
 QuotaT = TypeVar("QuotaT", ElasticQuota, ElasticQuotaTree, ResourceQuota)
 

@@ -21,6 +21,7 @@ from shared_api.objects.elastic_quota_tree import ElasticQuotaTreeNode
 from shared_api.objects.node import NodeStatus
 from shared_api.objects.pod import ResourceQuantities
 from shared_api.objects.queue import Queue
+from shared_api.objects.queue_reservation import QueueReservation
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.objects.quota_policy import QuotaPolicy
 from shared_api.objects.resource_quota import ResourceQuotaSpec
@@ -122,7 +123,7 @@ def check_patch(patch: Mapping[str, Any], kind: type[msgspec.Struct]) -> None:
     Raises:
         FieldError: A value breaks one.
     """
-    if kind in {Queue, QueueUnit, QuotaPolicy}:
+    if kind in {Queue, QueueUnit, QuotaPolicy, QueueReservation}:
         _check(patch, _schema(kind), PATCH, whole=False)
 
 
