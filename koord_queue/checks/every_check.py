@@ -14,6 +14,7 @@ from koord_queue.checks.objects import (
     check_queues,
     check_quota_policies,
     check_quotas,
+    check_reservations,
     check_units,
 )
 from koord_queue.checks.pods import check_pods
@@ -42,6 +43,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "quotas": check_quotas,
     "queues": check_queues,
     "limits": check_quota_policies,
+    "windows": check_reservations,
     "objects": check_objects,
     "units": check_units,
     "pods": check_pods,

@@ -104,6 +104,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         api_service: The APIService of the aggregated API.
         queues: All that may be listed.
         quota_policies: All that may be listed.
+        queue_reservations: All that may be listed.
         quotas: All ElasticQuotas.
         units: All that may be listed.
         events: Warnings, of all namespaces.
@@ -138,6 +139,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     api_service: Answer = Answer()
     queues: Answer = Answer()
     quota_policies: Answer = Answer()
+    queue_reservations: Answer = Answer()
     quotas: Answer = Answer()
     units: Answer = Answer()
     events: Answer = Answer()

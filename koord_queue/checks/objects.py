@@ -9,6 +9,7 @@ from typing import Final
 
 from koord_queue.checks.facts import (
     COMPONENT,
+    Answer,
     Facts,
     Json,
     condition_of,
@@ -170,25 +171,43 @@ def _judge_queue(queue: Json, facts: Facts) -> Iterator[Finding]:
 
 def check_quota_policies(facts: Facts) -> Iterator[Finding]:
     """Yield the policies that do not count as they say, with the reason of their condition."""
-    check = "limits"
-    if not facts.quota_policies.is_known:
-        yield unknown(check, f"they cannot be listed: {facts.quota_policies.why_unknown()}")
+    return _check_settings(facts, "limits", facts.quota_policies, _POLICIES)
+
+
+def check_reservations(facts: Facts) -> Iterator[Finding]:
+    """Yield the reservations that do not count as they say, likewise."""
+    known = facts.queue_reservations
+    return _check_settings(facts, "windows", known, _RESERVATIONS)
+
+
+_POLICIES: Final = ("QuotaPolicy", "quota policy", "quota policies")
+_RESERVATIONS: Final = ("QueueReservation", "reservation", "reservations")
+"""Kinds of administrators, each with its nouns for one and several."""
+
+
+def _check_settings(
+    facts: Facts, check: str, known: Answer, words: tuple[str, str, str]
+) -> Iterator[Finding]:
+    """Yield the objects of a kind of administrators that do not count as they say."""
+    kind, noun, nouns = words
+    if not known.is_known:
+        yield unknown(check, f"they cannot be listed: {known.why_unknown()}")
         return
-    policies, system = facts.quota_policies.items, facts.system_namespace
-    here = [each for each in policies if text_of(each, "metadata", "namespace") == system]
+    system = facts.system_namespace
+    here = [each for each in known.items if text_of(each, "metadata", "namespace") == system]
     bad = []
     for each in here:
         ready = condition_of(each, "Ready")
         if part(ready, "status") == "False":
             name = text_of(each, "metadata", "name")
             why = f"{text_of(ready, 'reason')}: {text_of(ready, 'message')}"
-            fix = f"kubectl -n {system} describe quotapolicy {name}"
-            bad.append(warning(check, f"quota policy {name} is not ready: {why}", fix))
-    elsewhere = [name_of(each) for each in policies if each not in here]
+            fix = f"kubectl -n {system} describe {kind.lower()} {name}"
+            bad.append(warning(check, f"{noun} {name} is not ready: {why}", fix))
+    elsewhere = [name_of(each) for each in known.items if each not in here]
     if elsewhere:
-        text = f"{some(elsewhere)}: quota policies count only in namespace {system}"
+        text = f"{some(elsewhere)}: {nouns} count only in namespace {system}"
         bad.append(warning(check, text, f"create them in namespace {system}"))
-    count = count_of(here, "QuotaPolicy object", is_cut=facts.quota_policies.is_cut)
+    count = count_of(here, f"{kind} object", is_cut=known.is_cut)
     yield from bad or [ok(check, f"{count}, none has a problem")]
 
 

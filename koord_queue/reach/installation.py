@@ -134,6 +134,7 @@ class Installation:
             ("quotas", self._quotas),
             ("queues", self._queues),
             ("limits", self._quota_policies),
+            ("windows", self._queue_reservations),
             ("units", self._units),
             ("record", self._resumed),
             ("pods", self._unbound_pods),
@@ -234,6 +235,9 @@ class Installation:
 
     def _quota_policies(self) -> dict[str, Any]:
         return {"quota_policies": self._list_or_own("quotapolicies", self._system)}
+
+    def _queue_reservations(self) -> dict[str, Any]:
+        return {"queue_reservations": self._list_or_own("queuereservations", self._system)}
 
     def _unbound_pods(self) -> dict[str, Any]:
         selected = (("fieldSelector", "spec.nodeName=,status.phase=Pending"),)

@@ -90,6 +90,7 @@ def healthy() -> Facts:
             named("q", "koord-queue", status={"conditions": [condition("Ready", "True")]})
         ),
         quota_policies=listed(),
+        queue_reservations=listed(),
         quotas=listed(named("team-a")),
         units=listed(),
         events=listed(),

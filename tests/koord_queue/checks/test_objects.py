@@ -162,6 +162,17 @@ def test_policies_that_may_not_be_listed_are_unknown() -> None:
     ]
 
 
+def test_reservations_that_do_not_count_are_named() -> None:
+    bad = policy(condition("Ready", "False", "NoWindow", "its last window is over"))
+    assert finding_texts("windows", queue_reservations=listed(bad)) == [
+        "warning: reservation p is not ready: NoWindow: its last window is over"
+    ]
+    good = policy(condition("Ready", "True"))
+    assert finding_texts("windows", queue_reservations=listed(good)) == [
+        "ok: 1 QueueReservation object, none has a problem"
+    ]
+
+
 def unit(name: str, *conditions: Json) -> Json:
     status = {"conditions": list(conditions), "admissions": [{"name": "main", "replicas": 1}]}
     return named(name, "team-a", status=status)
