@@ -51,6 +51,8 @@ be asked again; `queue_due_at` returns the same at any time::
     evictions so far                         its evictions-per-hour, evictionsPerHour: the same
     condition PodsReady=True, of units that  spec.maximumExecutionTimeSeconds: a promise changes
     declare an end                           (`Backfill.again_seconds`)
+    the start of a window that a unit would  its duration: the unit is asked again
+    run into (`reservations`)
 
 *Shells.* Two times stand in no object and are kept where they are needed. A reserved unit names its
 inactive checks once they have been inactive for `ACTIVITY_SECONDS` (`activity_reported_at`). A unit
