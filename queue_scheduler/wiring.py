@@ -141,9 +141,7 @@ class Scheduler:
         configuration: KoordQueueConfiguration,
         requests: Sequence[Request],
     ) -> None:
-        self._program = program
-        self._clock = program.clock
-        self._is_started = False
+        self._program, self._clock, self._is_started = program, program.clock, False
         self._threads = Threads(program, RETRY_BACKOFF)
         self._workers = QueueWorkers(self._build_worker, self._start_worker)
         settings = self._settings = _engine_settings(flags, configuration)

@@ -146,6 +146,14 @@ class TestHoldsBackNobody:
         assert world.ask("rest", 3, 1) == ["rest"], "the long one does not fit now, and is no head"
         assert world.why("long").reason is Reason.RESERVED_FOR
 
+    def test_it_is_no_head_even_if_it_does_not_fit_any_more(self) -> None:
+        world = ReservedWorld(cpu=4, policy="FIFO")
+        world.backfill()
+        world.reserve(scope=VISION)
+        assert world.ask("long", 4, 2) == []
+        assert world.ask("small", 1, 1, "speech") == ["small"]
+        assert world.ask("after", 3, 1000, "speech") == ["after"]
+
     def test_it_evicts_nobody(self) -> None:
         world = ReservedWorld(cpu=4, evicts=True)
         assert world.ask("low", 4, 1) == ["low"]
