@@ -207,13 +207,13 @@ class ExplainView(View):
     `verdict` is `waiting` (in its queue), `held` (in none), `admitted` or `finished`. `state` is
     the same in the words of the glossary, which also say how far an admitted unit is: `on hold`,
     `waiting`, `reserved`, `starting`, `running` or `finished`. `position` is its place in its
-    queue, from 1; 0 if it is in none. `never_starts`: it is larger than a limit, so that waiting
-    does not help. `blockers` are all reasons, the scarcest resource first; for an admitted unit,
-    why it is not granted the pods that it has grown by. Without blockers a waiting unit starts when
-    it is its turn. `checks` are the admission checks that are not ready, by name.
-    `without_plugins` are plugins that were not asked. `changes`, if asked for, are the smallest
-    changes that would start a waiting unit now, those that suffice first; `changes_complete` says
-    whether all kinds were looked for.
+    queue, from 1; 0 if it is in none. `never_starts`: it is larger than a limit, or longer than
+    every time between two windows, so that waiting does not help. `blockers` are all reasons, the
+    scarcest resource first; for an admitted unit, why it is not granted the pods that it has grown
+    by. Without blockers a waiting unit starts when it is its turn. `checks` are the admission
+    checks that are not ready, by name. `without_plugins` are plugins that were not asked.
+    `changes`, if asked for, are the smallest changes that would start a waiting unit now, those
+    that suffice first; `changes_complete` says whether all kinds were looked for.
     """
 
     leader: bool

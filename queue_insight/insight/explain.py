@@ -85,7 +85,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def never_starts(self) -> bool:
-        """Whether it is larger than a limit, so that waiting does not help."""
+        """Whether waiting does not help: see `are_final`."""
         return are_final(self.blockers)
 
 
@@ -106,11 +106,18 @@ def lifecycle_state_of(record: CachedUnit) -> LifecycleState:
 
 
 def are_final(blockers: Iterable[Refusal]) -> bool:
-    """Return whether a unit with these blockers is larger than a limit, whatever is free."""
-    return any(
-        each.reason in NEVER or (each.reason is Reason.USER_LIMIT and each.requested > each.limit)
-        for each in blockers
-    )
+    """Return whether a unit with these blockers never starts as it is, whatever is free.
+
+    It is larger than a limit, or longer than every time between two windows.
+    """
+    return any(map(_is_final, blockers))
+
+
+def _is_final(blocker: Refusal) -> bool:
+    if blocker.window is not None:
+        return blocker.window.longest_gap is not None
+    is_too_large = blocker.requested > blocker.limit
+    return blocker.reason in NEVER or (blocker.reason is Reason.USER_LIMIT and is_too_large)
 
 
 def needs_fork(engine: Engine) -> bool:

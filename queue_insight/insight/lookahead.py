@@ -93,7 +93,7 @@ _COUNTED: Final = JOB_COUNTS | {PODS}
 _NOT_BY_ENDS: Final = frozenset(
     {
         *(Reason.WAITING, Reason.WRITE_FAILED, Reason.REFUSED_BY_PLUGIN),
-        *(Reason.ROOM_FOR_PREEMPTOR, Reason.WAITING_FOR_NODES_OF_OTHERS),
+        *(Reason.ROOM_FOR_PREEMPTOR, Reason.WAITING_FOR_NODES_OF_OTHERS, Reason.RESERVED_FOR),
     }
 )
 """Reasons that may pass without an end: then nothing is proved."""

@@ -12,9 +12,13 @@ from queue_insight.insight.explain import scarcest_first
 from queue_scheduler.debug_api.hiding import OF_OTHERS, hide
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.reservations.expansion import expand_all
+from queue_scheduler.reservations.queue_reservations import schedules_of
 from shared_api.well_known_labels import MAX_DEPTH, STOP_POLICY
 from tests.properties.engine_kit import wall_time
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, ShellKit
+from tests.reserved_world import build_reservation, build_spec
 
 NOW = wall_time(1_800_000_000)
 NEEDS = "needs more cpu than the max of quota team leaves: missing 1 (limit 4, used 3, requested 2)"
@@ -63,6 +67,34 @@ def test_a_unit_that_is_larger_than_its_quota_never_starts(kit: ShellKit, api: A
     assert (got.verdict, got.never_starts) == ("waiting", True)
     assert reasons(got) == [("ExceedsQuota", "team", "cpu")]
     assert got.summary.endswith("Waiting does not help.")
+
+
+def reserve(kit: ShellKit, rrule: str = "") -> None:
+    """Reserve an hour, an hour from now."""
+    reservation = build_reservation(spec=build_spec("2027-01-15T09:00", duration="1h", rrule=rrule))
+    schedules = expand_all(sorted(schedules_of(reservation)), int(NOW.timestamp()))
+    kit.shared.apply(Engine.on_schedules, schedules)
+    kit.shared.apply(Engine.on_reservation, reservation)
+
+
+def test_a_window_is_named_with_the_time_that_would_start(kit: ShellKit, api: Answers) -> None:
+    reserve(kit)
+    kit.add_unit("long", maximumExecutionTimeSeconds=7200)
+    got = api.explain("default", "long")
+    assert (got.verdict, got.never_starts) == ("waiting", False)
+    assert reasons(got) == [("ReservedFor", "team", "")]
+    assert "it would start now if it declares at most 50 min" in got.blockers[0].message
+
+
+@pytest.mark.parametrize(("hours", "never"), [(22, False), (23, True)])
+def test_a_unit_that_is_longer_than_every_gap_never_starts(
+    kit: ShellKit, api: Answers, hours: int, *, never: bool
+) -> None:
+    reserve(kit, "FREQ=DAILY")
+    kit.add_unit("long", maximumExecutionTimeSeconds=hours * 3600)
+    got = api.explain("default", "long")
+    assert got.never_starts is never
+    assert got.summary.endswith("Waiting does not help.") is never
 
 
 def test_the_order_of_a_queue_is_named_beside_the_limits(kit: ShellKit, api: Answers) -> None:

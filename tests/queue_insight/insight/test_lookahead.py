@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from queue_insight.insight import lookahead
@@ -11,6 +13,8 @@ from queue_insight.insight.question import Question
 from queue_insight.insight.trials import Trials
 from queue_scheduler.decision import Reason
 from queue_scheduler.quota.quota_settings import QuotaMode
+from queue_scheduler.reservations.expansion import expand_all
+from queue_scheduler.reservations.queue_reservations import schedules_of
 from tests.properties.engine_kit import (
     build_pod,
     build_queue,
@@ -27,6 +31,7 @@ from tests.queue_insight.insight.changes_kit import (
     eight_of_sixteen,
     names,
 )
+from tests.reserved_world import build_reservation, build_spec
 
 
 def ahead(cluster: SmallCluster, name: str) -> Lookahead:
@@ -105,6 +110,17 @@ def test_a_unit_that_still_does_not_fit_when_all_have_ended_never_starts() -> No
     cluster.wait("new", cpu=3)
     found = ahead(cluster, "new")
     assert (found.course, found.ends) == (Course.NEVER, 1)
+
+
+def test_a_window_passes_without_an_end() -> None:
+    cluster = SmallCluster()
+    start = f"{WALL + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
+    reservation = build_reservation(spec=build_spec(start))
+    schedules = expand_all(sorted(schedules_of(reservation)), int(WALL.timestamp()))
+    cluster.engine.on_schedules(schedules)
+    cluster.engine.on_reservation(reservation)
+    cluster.wait("new", cpu=1)
+    assert ahead(cluster, "new").course is Course.UNKNOWN
 
 
 def test_a_unit_on_hold_is_not_helped_by_ends() -> None:
