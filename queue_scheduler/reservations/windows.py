@@ -84,9 +84,11 @@ class Windows:
         self._plugins = plugins
         self._rules: tuple[ReservationRule, ...] = ()
         # Follow from the rules, and from the chains that they were looked up by: the names of the
-        # reservations that concern a quota, and what these refuse, which many quotas share.
+        # reservations that concern a quota; what these refuse, which many quotas share; and that of
+        # each quota, None for nothing: it is asked for with each decision.
         self._names: dict[str, tuple[str, ...]] = {}
-        self._by_names: dict[tuple[str, ...], _OfQuota] = {}
+        self._by_names: dict[tuple[str, ...], _OfQuota | None] = {(): None}
+        self._by_quota: dict[str, _OfQuota | None] = {}
 
     @property
     def rules(self) -> tuple[ReservationRule, ...]:
@@ -97,11 +99,11 @@ class Windows:
         """Take what is in force, in place of what was."""
         self._rules = tuple(rule for rule in rules if rule.windows)
         self.is_on = bool(self._rules)
-        self._names, self._by_names = {}, {}
+        self._names, self._by_names, self._by_quota = {}, {(): None}, {}
 
     def follow_chains(self) -> bool:
         """Follow a change of quotas; return whether other reservations concern any of them."""
-        before, self._names = self._names, {}
+        before, self._names, self._by_quota = self._names, {}, {}
         return any(self._names_of(quota) != names for quota, names in before.items())
 
     # --- questions ----------------------------------------------------------------------------
@@ -160,13 +162,12 @@ class Windows:
     # --- inside -------------------------------------------------------------------------------
 
     def _of(self, quota: str) -> _OfQuota | None:
-        names = self._names_of(quota)
-        if not names:
-            return None
-        found = self._by_names.get(names)
-        if found is None:
-            found = self._by_names[names] = _build(r for r in self._rules if r.name in names)
-        return found
+        if quota not in self._by_quota:
+            names = self._names_of(quota)
+            if names not in self._by_names:
+                self._by_names[names] = _build(rule for rule in self._rules if rule.name in names)
+            self._by_quota[quota] = self._by_names[names]
+        return self._by_quota[quota]
 
     def _names_of(self, quota: str) -> tuple[str, ...]:
         names = self._names.get(quota)
@@ -189,6 +190,7 @@ class Windows:
         twin = Windows(plugins)
         twin.is_on, twin._rules = self.is_on, self._rules
         twin._names, twin._by_names = dict(self._names), dict(self._by_names)
+        twin._by_quota = dict(self._by_quota)
         return twin
 
     def validate(self) -> None:

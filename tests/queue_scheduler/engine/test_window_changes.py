@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from queue_scheduler.decision import Reason
+from queue_scheduler.decision import Dequeue, Reason
 from queue_scheduler.reservations.expansion import expand_all
 from queue_scheduler.reservations.queue_reservations import keys_of
 from shared_api.objects.queue_reservation import ReservationScope
 from tests.budget_world import HOUR, at
-from tests.properties.engine_kit import build_quota
+from tests.properties.engine_kit import admitted, build_quota, build_unit, declaring
 from tests.reserved_world import ReservedWorld, build_reservation, build_spec
 
 T1, T2 = at("2026-12-03T18:00"), at("2026-12-03T20:00")
@@ -222,6 +222,23 @@ class TestBackfill:
         promise = world.engine.backfill.promise_of_unit("ns/head", world.second)
         assert promise is not None
         assert promise.at == at("2026-12-03T17:00")
+
+    def test_a_promise_may_pass_a_window_by_time_alone(self) -> None:
+        """It waits for a unit that does not run yet, and so ends later with every second."""
+        world = ReservedWorld(cpu=4, policy="FIFO")
+        world.backfill()
+        world.reserve(scope=VISION)
+        unit = declaring(build_unit("starts", "speech", queue="q", cpu=3), HOUR)
+        world.workers.wake(world.engine.on_queue_unit(unit))
+        (decision,) = world.workers.run()
+        assert isinstance(decision, Dequeue)
+        written = admitted(unit, world.version() + 9, grants=decision.grants)
+        world.workers.wake(world.engine.on_written(decision, written))
+        world.ask("head", 4, declared(2400))
+        assert world.ask("late", 1, 1 + 1 / HOUR, "speech") == []
+        assert world.why("late").reason is Reason.WOULD_DELAY_HEAD
+        # Until then the head may start at 17:10, 40 minutes and the margin before the window.
+        assert world.wait("2026-12-03T17:00") == [("late", at("2026-12-03T16:10:01"))]
 
     def test_a_head_that_no_gap_is_long_enough_for_holds_nobody_back(self) -> None:
         world = ReservedWorld(cpu=4, policy="FIFO")
