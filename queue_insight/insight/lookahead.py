@@ -201,7 +201,7 @@ class _Run:
         """Return what is known of a unit that does not start when all others have ended."""
         found = self._deciding()
         blockers = () if found is None else found.blockers
-        is_open = any(each.reason in _NOT_BY_ENDS for each in blockers)
+        is_open = any(map(_may_pass_without_an_end, blockers))
         is_asked = not self._engine.plugins.without_fork
         return Course.NEVER if blockers and is_asked and not is_open else Course.UNKNOWN
 
@@ -261,6 +261,11 @@ class _Run:
         if self._left < self._cost or self._is_late():
             raise SpentError
         self._left -= self._cost
+
+
+def _may_pass_without_an_end(blocker: Refusal) -> bool:
+    resets = blocker.budget is not None and blocker.budget.resets_at is not None
+    return resets or blocker.reason in _NOT_BY_ENDS
 
 
 def _holds_what_is_short(

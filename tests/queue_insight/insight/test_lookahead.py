@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -12,9 +12,11 @@ from queue_insight.insight.lookahead import Course, Lookahead, look_ahead
 from queue_insight.insight.question import Question
 from queue_insight.insight.trials import Trials
 from queue_scheduler.decision import Reason
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.quota.quota_settings import QuotaMode
 from queue_scheduler.reservations.expansion import expand_all
 from queue_scheduler.reservations.queue_reservations import schedules_of
+from tests.budget_world import BudgetWorld, budget
 from tests.properties.engine_kit import (
     build_pod,
     build_queue,
@@ -35,9 +37,13 @@ from tests.reserved_world import build_reservation, build_spec
 
 
 def ahead(cluster: SmallCluster, name: str) -> Lookahead:
-    trials = Trials(cluster.engine.fork(), f"ns/{name}", WALL)
+    return ahead_at(WALL, cluster.engine, name)
+
+
+def ahead_at(wall: datetime, engine: Engine, name: str) -> Lookahead:
+    trials = Trials(engine.fork(), f"ns/{name}", wall)
     reader = trials.copy()
-    record, got = reader.record(f"ns/{name}"), explain(reader, f"ns/{name}", WALL)
+    record, got = reader.record(f"ns/{name}"), explain(reader, f"ns/{name}", wall)
     assert record is not None
     assert got is not None
     return look_ahead(Question(trials=trials, engine=reader, record=record, explanation=got))
@@ -121,6 +127,22 @@ def test_a_window_passes_without_an_end() -> None:
     cluster.engine.on_reservation(reservation)
     cluster.wait("new", cpu=1)
     assert ahead(cluster, "new").course is Course.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("period", "want"),
+    [
+        pytest.param("Month", Course.UNKNOWN, id="a budget that begins anew has more by time"),
+        pytest.param("None", Course.NEVER, id="one without a period stays spent"),
+    ],
+)
+def test_a_spent_budget_is_not_helped_by_ends(period: str, want: Course) -> None:
+    world = BudgetWorld("2026-11-02T00:00")
+    world.state(budget(10, period=period))
+    world.use(9)
+    assert world.ask("waits", 1, 4) == []
+    wall = datetime.fromtimestamp(world.second, UTC)
+    assert ahead_at(wall, world.engine, "waits").course is want
 
 
 def test_a_unit_on_hold_is_not_helped_by_ends() -> None:
