@@ -16,9 +16,9 @@ from shared_api.exit_codes import EXIT_USAGE
 
 INSTALL: Final = "pip install 'koord-queue[server]'"
 PACKAGES: Final = frozenset(
-    {"cryptography", "fastapi", "prometheus_client", "starlette", "uvicorn"}
+    {"cryptography", "fastapi", "prometheus_client", "starlette", "tzdata", "uvicorn"}
 )
-"""The extra `server` in pyproject.toml, as modules."""
+"""The extra `server` in pyproject.toml, as modules; `zoneinfo` reads files of tzdata."""
 
 TERMINAL: Final = "rich"
 """The command line's package. structlog imports it wherever it is installed, for tracebacks that no
