@@ -210,7 +210,7 @@ class BudgetAccount:
         """
         seconds = min(seconds, self._longest)
         least = min(self.left(second), self.rule.limit)
-        if self.promised.at_most(second) + rate * seconds <= least:
+        if self.promised.total(second) + rate * seconds <= least:
             return None  # mostly: no period could lack anything, whichever the unit touches
         touched = self._shortages(rate, second + seconds, second)
         return next((each for each in touched if each.missing), None)

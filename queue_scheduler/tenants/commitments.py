@@ -104,8 +104,8 @@ class Commitments:
         self._rate += rate
         self._rate_end += rate * end
 
-    def at_most(self, now: int) -> int:
-        """Return what no period's commitments are above: those of all of them.
+    def total(self, now: int) -> int:
+        """Return what is committed in the period that `now` is in and all that follow it.
 
         Args:
             now: The second, up to which time has passed.

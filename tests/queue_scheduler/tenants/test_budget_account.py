@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 
 from queue_scheduler.tenants.budget_account import BudgetAccount
 from queue_scheduler.tenants.budget_rules import BudgetRule
+from queue_scheduler.tenants.commitments import Promise, overlap
 from queue_scheduler.tenants.periods import Period
 from tests.budget_world import HOUR, at
 
@@ -63,6 +65,37 @@ class TestRolling:
         found.advance(BEGIN + 10**7)
         assert found.spent(BEGIN + 10**7) == 720 * HOUR + (BEGIN + 10**7) % HOUR
         assert len(found.stored(BEGIN + 10**7).hours) <= 722
+
+
+class TestShortage:
+    def test_it_is_that_of_the_first_period_that_lacks_something(self) -> None:
+        """Two periods are in sight; how much fits is near what is asked for."""
+        month_end, outcomes = EDGES[-1], set[tuple[int, ...]]()
+        for seed in range(2_000):
+            rng = Random(seed)
+            now = month_end - rng.randint(1, 30)
+            found, promises = account(second=now - 10), list[tuple[Promise, int]]()
+            found.brought = brought = rng.choice((0, 0, 50))
+            use(found, spent := rng.choice((0, 0, 4, 9)), now - 10)
+            use(found, -spent, now)
+            for _ in range(rng.randint(0, 3)):
+                end = rng.choice([None, now + rng.randint(1, 60)])
+                promises.append((Promise(end, rng.randint(1, 60)), rng.randint(1, 2)))
+                found.promised.add(*promises[-1])
+            rate, seconds = rng.randint(1, 3), rng.randint(1, 60)
+            want = []
+            left_now = 100 + brought - 10 * spent
+            for start, last, left in ((now, month_end, left_now), (month_end, None, 100)):
+                ends = [(each.end or now + each.seconds, one) for each, one in promises]
+                committed = sum(one * overlap(now, end, start, last) for end, one in ends)
+                missing = rate * overlap(now, now + seconds, start, last) - left + committed
+                if missing > 0 and now + seconds > start:
+                    want.append((start, missing))
+            got = found.find_shortage(rate, seconds, now)
+            first = next(iter(want), None)
+            assert (None if got is None else (got.start, got.missing)) == first, seed
+            outcomes.add(() if got is None else (got.start - month_end >= 0,))
+        assert len(outcomes) == 3, "none, in this period, and in the next"
 
 
 class TestRestore:

@@ -34,4 +34,6 @@ def test_it_is_the_sum_over_all_units() -> None:
                 promises.append((Promise(end, rng.randint(0, 300)), rng.randint(1, 9)))
                 sums.add(*promises[-1])
             first = max(number for number, start in enumerate(STARTS) if start <= now)
-            assert list(sums.copy().by_period(first, now)) == naive(promises, first, now), seed
+            want = naive(promises, first, now)
+            assert list(sums.copy().by_period(first, now)) == want, seed
+            assert sums.copy().total(now) == sum(want), seed
