@@ -118,7 +118,7 @@ class WakeUp:
         woken = pending.wake(waiter[1])
         if not woken:
             return None
-        if pending.groups or self._plugins.own:
+        if woken != (waiter[1],) or self._plugins.own:
             # A group was woken by one of its classes, or a class is no longer watched.
             for number in woken:
                 self._waking.stop_waiting((waiter[0], number))

@@ -116,9 +116,10 @@ class PendingClasses:
         return (unit_class.number, *self._note(unit_class))
 
     def remove(self, info: QueueUnitInfo) -> tuple[int, ...]:
-        """Remove a unit; return the numbers of its class if that is empty now, and its group's.
+        """Remove a unit; return what no longer waits, by number.
 
-        The group's is among them if it is woken or empty.
+        That is its class if that was asleep and is empty now, and its group if that is woken by it,
+        or was asleep and is empty. What is awake is registered nowhere.
         """
         if self._is_shared:
             self._stop_sharing()
@@ -139,7 +140,7 @@ class PendingClasses:
         if head is not None:
             return woken
         self._drop_class(unit_class)
-        return (unit_class.number, *woken)
+        return woken if unit_class.own_refusal is None else (unit_class.number, *woken)
 
     def refuse(
         self,

@@ -125,7 +125,7 @@ class QueueSet:
         depth = queue.rules.depth
         if depth:
             self._note_depth(pending, depth - 1)
-        if left and info.quota not in pending.by_quota:
+        if info.quota not in pending.by_quota:
             queues = self._queues_of_quota[info.quota]
             del queues[info.queue]
             self.turns.on_quotas_changed(info.queue)

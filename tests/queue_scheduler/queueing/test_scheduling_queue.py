@@ -492,10 +492,11 @@ def play(queue: SchedulingQueue, model: Model, act: str, n: int) -> None:
         if is_woken:  # a unit ahead of them is to be asked
             model.asleep.discard(unit.class_key)
     elif act == "remove" and is_there:
-        emptied = queue.pending.remove(unit)
+        left = queue.pending.remove(unit)
         model.units = [u for u in model.units if u.order_key != unit.order_key]
-        assert (not emptied) == any(u.class_key == unit.class_key for u in model.units)
-        if emptied:
+        is_empty = not any(u.class_key == unit.class_key for u in model.units)
+        assert bool(left) == (is_empty and unit.class_key in model.asleep)
+        if is_empty:
             model.asleep.discard(unit.class_key)
     elif act == "refuse" and (key := queue.next_key()) is not None:
         first = next(u for u in model.units if u.order_key == key)
