@@ -14,21 +14,24 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 from itertools import chain
+from operator import itemgetter
+from typing import Final
 
 from queue_scheduler.framework.queue_unit_info import OrderKey
 
 CHUNK = 512
 """A chunk is split at twice this length: both halves of a move stay in the cache."""
 
+_LAST: Final = itemgetter(-1)
+
 
 class PendingOrder:
     """A sorted set of order keys."""
 
-    __slots__ = ("_chunks", "_is_shared", "_length", "_maxima")
+    __slots__ = ("_chunks", "_is_shared", "_length")
 
     def __init__(self) -> None:
         self._chunks: list[list[OrderKey]] = []
-        self._maxima: list[OrderKey] = []
         self._length = 0
         self._is_shared = False
 
@@ -39,11 +42,11 @@ class PendingOrder:
         return chain.from_iterable(self._chunks)
 
     def __contains__(self, key: OrderKey) -> bool:
-        index = bisect_left(self._maxima, key)
-        if index == len(self._chunks):
+        if not self._chunks:
             return False
-        chunk = self._chunks[index]
-        return chunk[bisect_left(chunk, key)] == key
+        chunk = self._chunks[self._chunk_of(key)]
+        position = bisect_left(chunk, key)
+        return position < len(chunk) and chunk[position] == key
 
     def add(self, key: OrderKey) -> None:
         """Insert a key that is not there yet."""
@@ -52,16 +55,12 @@ class PendingOrder:
         self._length += 1
         if not self._chunks:
             self._chunks.append([key])
-            self._maxima.append(key)
             return
-        index = min(bisect_left(self._maxima, key), len(self._chunks) - 1)
+        index = self._chunk_of(key)
         chunk = self._chunks[index]
         insort(chunk, key)
         if len(chunk) >= 2 * CHUNK:
             self._chunks[index : index + 1] = [chunk[:CHUNK], chunk[CHUNK:]]
-            self._maxima[index : index + 1] = [chunk[CHUNK - 1], chunk[-1]]
-        else:
-            self._maxima[index] = chunk[-1]
 
     def remove(self, key: OrderKey) -> OrderKey | None:
         """Take a key out; return the smallest of the others, or None.
@@ -72,22 +71,19 @@ class PendingOrder:
         if self._is_shared:
             self._stop_sharing()
         chunks = self._chunks
+        if not chunks:
+            raise KeyError(key)
         index = position = 0
-        if not chunks or chunks[0][0] != key:  # most units leave from the head of their class
-            index = bisect_left(self._maxima, key)
-            if index == len(chunks):
-                raise KeyError(key)
+        if chunks[0][0] != key:  # most units leave from the head of their class
+            index = self._chunk_of(key)
             position = bisect_left(chunks[index], key)
         chunk = chunks[index]
-        if chunk[position] != key:
+        if position == len(chunk) or chunk[position] != key:
             raise KeyError(key)
         del chunk[position]
         self._length -= 1
-        if chunk:
-            self._maxima[index] = chunk[-1]
-        else:
+        if not chunk:
             del chunks[index]
-            del self._maxima[index]
         return chunks[0][0] if chunks else None
 
     def first(self) -> OrderKey | None:
@@ -96,9 +92,10 @@ class PendingOrder:
 
     def count_before(self, key: OrderKey) -> int:
         """Return how many keys are smaller."""
-        index = bisect_left(self._maxima, key)
-        ahead = sum(map(len, self._chunks[:index]))
-        return ahead + (bisect_left(self._chunks[index], key) if index < len(self._chunks) else 0)
+        if not self._chunks:
+            return 0
+        index = self._chunk_of(key)
+        return sum(map(len, self._chunks[:index])) + bisect_left(self._chunks[index], key)
 
     def at(self, position: int) -> OrderKey | None:
         """Return the key that so many others come before, or None."""
@@ -111,11 +108,17 @@ class PendingOrder:
     def copy(self) -> PendingOrder:
         """Return an independent copy that shares keys and, until either changes, lists."""
         twin: PendingOrder = PendingOrder.__new__(PendingOrder)
-        twin._chunks, twin._maxima, twin._length = self._chunks, self._maxima, self._length
+        twin._chunks, twin._length = self._chunks, self._length
         twin._is_shared = self._is_shared = True
         return twin
 
     def _stop_sharing(self) -> None:
         self._chunks = [chunk[:] for chunk in self._chunks]
-        self._maxima = self._maxima[:]
         self._is_shared = False
+
+    def _chunk_of(self, key: OrderKey) -> int:
+        """Return the number of the chunk that has a key, or would have it; there must be one."""
+        chunks = self._chunks
+        if len(chunks) == 1:
+            return 0
+        return min(bisect_left(chunks, key, key=_LAST), len(chunks) - 1)
