@@ -279,6 +279,7 @@ class RecordBuilder:
                 meta.namespace, meta.labels, meta.annotations, are_proved=are_proved
             )
             lane = rules.fair.lane_of(bounded.spec.priority, meta.namespace, who)
+            lane = lane if queue.fair is None else queue.fair.share_lane(lane)
         return rules.place(bounded, self._placing.order_key(bounded, rules.api_object), lane)
 
 

@@ -7,7 +7,7 @@ not keys.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -23,16 +23,20 @@ class AccountRanks:
 
     Attributes:
         of_lanes: The standing of lanes; while it is the same object, it is unchanged.
+        lanes: The same lanes, each by itself: equal lanes that are one object compare at once.
         version: Increases when a standing changes.
-        order: (standing, lane) of the lanes that have units, in order.
+        in_order: The lanes that have units, in order.
     """
 
-    __slots__ = ("_lanes_at", "_of_paths", "of_lanes", "order", "version")
+    __slots__ = ("_lanes_at", "_of_paths", "_order", "in_order", "lanes", "of_lanes", "version")
 
     def __init__(self) -> None:
         self.of_lanes: dict[Lane, Standing] = {}
+        self.lanes: dict[Lane, Lane] = {}
         self.version = 1
-        self.order: list[tuple[Standing, Lane]] = []
+        self.in_order: list[Lane] = []
+        # The same with their standings.
+        self._order: list[tuple[Standing, Lane]] = []
         self._of_paths: dict[Path, int] = {}
         # The known lanes that an account's rank decides about.
         self._lanes_at: dict[Path, dict[Lane, None]] = {}
@@ -64,22 +68,28 @@ class AccountRanks:
                 self.version += 1
                 of_lanes[lane] = now
                 if self._take_out(before, lane):
-                    insort(self.order, (now, lane))
+                    self._put_in(now, lane)
 
     def open(self, lane: Lane) -> None:
         """Note that a lane has units from now on."""
-        insort(self.order, (self.standing(lane), lane))
+        self._put_in(self.standing(lane), lane)
 
     def close(self, lane: Lane) -> None:
         """Note that a lane has no units any more."""
         self._take_out(self.standing(lane), lane)
 
+    def _put_in(self, standing: Standing, lane: Lane) -> None:
+        entry = standing, lane
+        index = bisect_left(self._order, entry)
+        self._order.insert(index, entry)
+        self.in_order.insert(index, lane)
+
     def _take_out(self, standing: Standing, lane: Lane) -> bool:
-        order, entry = self.order, (standing, lane)
+        order, entry = self._order, (standing, lane)
         index = bisect_left(order, entry)
         is_in = index < len(order) and order[index] == entry
         if is_in:
-            del order[index]
+            del order[index], self.in_order[index]
         return is_in
 
     def keep(self, lanes: Mapping[Lane, object]) -> None:
@@ -87,16 +97,20 @@ class AccountRanks:
         paths = {path for lane in lanes for path in levels_of(lane[1])}
         self._of_paths = {p: rank for p, rank in self._of_paths.items() if p in paths}
         self.of_lanes = {lane: each for lane, each in self.of_lanes.items() if lane in lanes}
-        self._lanes_at = {}
+        self.lanes, self._lanes_at = {}, {}
         for lane in self.of_lanes:
             self._note(lane)
 
     def _note(self, lane: Lane) -> None:
+        self.lanes[lane] = lane
         for path in levels_of(lane[1]):
             self._lanes_at.setdefault(path, {})[lane] = None
 
     def _find(self, lane: Lane) -> Standing:
-        return (lane[0], *(self._of_paths.get(path, 0) for path in levels_of(lane[1])))
+        path, ranks = lane[1], self._of_paths
+        if len(path) == 1:  # mostly
+            return lane[0], ranks.get(path, 0)
+        return (lane[0], *(ranks.get(each, 0) for each in levels_of(path)))
 
     def __len__(self) -> int:
         return len(self._of_paths)
@@ -105,6 +119,7 @@ class AccountRanks:
         """Return an independent copy."""
         twin = AccountRanks()
         twin._of_paths, twin.of_lanes = self._of_paths.copy(), self.of_lanes.copy()
-        twin.order, twin.version = self.order[:], self.version
+        twin.lanes, twin.version = self.lanes.copy(), self.version
+        twin.in_order, twin._order = self.in_order[:], self._order[:]
         twin._lanes_at = {path: lanes.copy() for path, lanes in self._lanes_at.items()}
         return twin

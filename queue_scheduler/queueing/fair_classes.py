@@ -134,7 +134,8 @@ class FairClassQueue(ClassQueue):
         self._firsts = LaneHeap()
         self._awake_first = GrowingHeap[int]()
         self._asleep_first = GrowingHeap[int]()
-        # The classes that stand aside.
+        # The classes that stand aside. While there are none, nobody asks for the first asleep, and
+        # its heap is not kept.
         self._aside: dict[int, None] = {}
 
     def add(self, key: OrderKey) -> bool:
@@ -165,17 +166,23 @@ class FairClassQueue(ClassQueue):
 
         Not called for a class that is awake, or stands aside.
         """
+        is_awake = entry.own_refusal is None
+        if not (is_awake or self._aside):
+            return
         place = self._place(entry)
         if place is not None:
-            heap = self._awake_first if entry.own_refusal is None else self._asleep_first
+            heap = self._awake_first if is_awake else self._asleep_first
             heap.put(entry.number, place)
 
     def note_aside(self, unit_class: UnitClass) -> None:
-        """Note whether a class stands aside."""
-        if unit_class.stands_aside:
-            self._aside[unit_class.number] = None
-        else:
+        """Note whether a class stands aside; one without units does not."""
+        if not unit_class.stands_aside or unit_class.head is None:
             self._aside.pop(unit_class.number, None)
+            return
+        is_first = not self._aside
+        self._aside[unit_class.number] = None
+        if is_first:
+            self._asleep_first.reset(self.entries, self._asleep_place)
 
     def first_awake(self) -> OrderKey | None:
         """Return the place of the first unit that is not refused, or None."""
@@ -190,8 +197,11 @@ class FairClassQueue(ClassQueue):
 
     def first_asleep(self) -> OrderKey | None:
         """Return the place of the first refused unit, or None."""
-        found = self._asleep_first.first(self._asleep_place)
-        return None if found is None else found[0]
+        if self._aside:
+            found = self._asleep_first.first(self._asleep_place)
+            return None if found is None else found[0]
+        places = map(self._asleep_place, self.entries)
+        return min((each for each in places if each is not None), default=None)
 
     def first(self) -> OrderKey | None:
         """Return the place of the first unit, refused or not, or None."""
@@ -222,6 +232,11 @@ class FairClassQueue(ClassQueue):
         if entry is None or entry.own_refusal is None or number in self._aside:
             return None
         return self._place(entry)
+
+    def validate_aside(self, story: str) -> None:
+        """Raise AssertionError with the story if others stand aside than it says."""
+        aside = {number for number, each in self.classes.items() if each.stands_aside}
+        assert set(self._aside) == aside, f"{story}: {sorted(aside)} stand aside"
 
     def copy(
         self, numbered: dict[int, UnitClass], groups: Mapping[int, ClassGroup]
@@ -263,6 +278,10 @@ class FairClasses(PendingClasses):
 
     _place = place
 
+    def share_lane(self, lane: Lane) -> Lane:
+        """Return the equal object that units of this lane share, which compares faster."""
+        return self._ranks.lanes.get(lane, lane)
+
     def set_ranks(self, ranks: Mapping[Path, int], *, are_new: bool = False) -> None:
         """Take ranks of accounts.
 
@@ -270,13 +289,13 @@ class FairClasses(PendingClasses):
             ranks: The ranks, also of accounts without pending units.
             are_new: Whether they are of accounts whose first unit is about to be added.
         """
-        of = self._ranks
-        known = {path: of.rank_of(path) for path in ranks}
-        news = {
-            path: rank
-            for path, rank in ranks.items()
-            if known[path] != rank and (are_new or known[path] is not None)
-        }
+        news: dict[Path, int] = {}
+        has_shrunk = False
+        for path, rank in ranks.items():
+            known = self._ranks.rank_of(path)
+            if known != rank and (are_new or known is not None):
+                news[path] = rank
+                has_shrunk |= rank < (known or 0)
         if not news:
             return
         if self._is_shared:
@@ -284,7 +303,7 @@ class FairClasses(PendingClasses):
         self._refused = None
         self._ranks.put(news)
         self.changed = dict.fromkeys(self.by_quota)
-        if all(rank >= (known[path] or 0) for path, rank in news.items()):
+        if not has_shrunk:
             return
         self._has_shrunk = True
         for group in self.groups.values():
@@ -320,7 +339,7 @@ class FairClasses(PendingClasses):
         return woken
 
     def remove(self, info: QueueUnitInfo) -> tuple[int, ...]:
-        """Remove a unit; return the numbers of its class if that is empty now, and its group's."""
+        """Remove a unit; return what no longer waits, by number."""
         if self._is_shared:
             self._stop_sharing()
         lane = info.order_key[0]
@@ -479,13 +498,14 @@ class FairClasses(PendingClasses):
             got = {lane: list(order) for lane, order in self._of_quota(quota).lanes.items()}
             want = {lane: sorted(keys) for lane, keys in lanes.items()}
             assert got == want, f"{story}: quota {quota} has other lanes"
+            self._of_quota(quota).validate_aside(f"{story} quota {quota}")
             counts |= {lane: counts.get(lane, 0) + 1 for lane in lanes}
             classes = [each for each in of_quota.classes.values() if not each.stands_aside]
             places = [self.place(each.head) for each in classes if each.head is not None]
             assert of_quota.first() == min(places, default=None), f"{story}: first of {quota}"
         assert self.lanes == counts, f"{story}: lanes are {counts}"
-        order = sorted((self._ranks.standing(lane), lane) for lane in counts)
-        assert self._ranks.order == order, f"{story}: accounts are in order {order}"
+        order = sorted(counts, key=lambda lane: (self._ranks.standing(lane), lane))
+        assert self._ranks.in_order == order, f"{story}: accounts are in order {order}"
         places = list(self.in_order())
         assert places == sorted(places), f"{story}: wrong order"
         assert len(places) == self.length, f"{story}: {len(places)} places"

@@ -73,26 +73,22 @@ class FairSettings(msgspec.Struct, frozen=True, kw_only=True):
     weights: dict[tuple[Level, str], int] = {}
     resource_weights: dict[str, int] = {}
 
-    def account_of(self, namespace: str, submitter: Submitter) -> Path:
-        """Return the account of a unit."""
+    def account_of(self, namespace: str, user: str, group: str) -> Path:
+        """Return the account of a unit, by who has submitted it."""
         if self.levels is LEVELS[0]:
-            return (submitter.user,)
-        return tuple(
-            submitter.user
-            if level is Level.USER
-            else submitter.group
-            if level is Level.GROUP
-            else namespace
-            for level in self.levels
-        )
+            return (user,)
+        names = {Level.USER: user, Level.GROUP: group, Level.NAMESPACE: namespace}
+        return tuple(names[level] for level in self.levels)
 
     def lane_of(self, priority: int, namespace: str, submitter: Submitter) -> Lane:
         """Return where a unit stands with those that it keeps its order with."""
         first = -priority if self.is_priority_first else 0
-        return first, self.account_of(namespace, submitter)
+        return first, self.account_of(namespace, submitter.user, submitter.group)
 
     def weight_of(self, path: Path) -> int:
         """Return the weight of an account among those beside it."""
+        if not self.weights:
+            return WEIGHT
         return self.weights.get((self.levels[len(path) - 1], path[-1]), WEIGHT)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Final, Generic, TypeVar
+from itertools import islice
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from queue_scheduler.framework.queue_unit_info import OrderKey
 from queue_scheduler.queueing.account_ranks import AccountRanks
@@ -18,8 +19,8 @@ from queue_scheduler.queueing.fair_settings import Lane
 
 NameT = TypeVar("NameT")
 
-WALK: Final = 8
-"""Accounts of a queue that are looked at before a heap is."""
+WALK: Final = 64
+"""Accounts of a queue that are looked at before a heap is, at some 0.1 us each."""
 
 
 class GrowingHeap(Generic[NameT]):
@@ -83,12 +84,17 @@ class GrowingHeap(Generic[NameT]):
         heapify(self._entries)
 
 
+_LaneEntry: TypeAlias = tuple[OrderKey, Lane, OrderKey]
+"""A place, its lane, and the order key that is there."""
+
+
 class LaneHeap:
     """The lanes that have units in one place, each with the order key of its first unit there.
 
     It is asked most often. What came first still does, until its account is charged or it leaves,
     or another comes before it: others only fall back. Then mostly one of the first accounts of the
-    queue has units there; only otherwise, or where accounts are level, is the heap looked at.
+    queue has units there; only otherwise, or where accounts are level, is the heap looked at: each
+    start lets an account fall back in the heaps of all demands that it has units of.
 
     Attributes:
         keys: The order keys.
@@ -99,10 +105,12 @@ class LaneHeap:
     def __init__(self) -> None:
         self.keys: dict[Lane, OrderKey] = {}
         # What came first, and the version of the ranks at which it did.
-        self._known: tuple[OrderKey, Lane] | None = None
+        self._known: _LaneEntry | None = None
         self._version = 0
-        self._entries: list[tuple[OrderKey, Lane]] = []
-        self._placed: dict[Lane, OrderKey] = {}
+        # No two places are equal, so that the rest of an entry is not compared.
+        self._entries: list[_LaneEntry] = []
+        # The entry that counts, whose place is not larger than the present one.
+        self._placed: dict[Lane, _LaneEntry] = {}
 
     def put(self, lane: Lane, key: OrderKey, ranks: AccountRanks) -> None:
         """Add a lane, or note that another unit is its first."""
@@ -111,10 +119,10 @@ class LaneHeap:
         known = self._known
         if known is not None and (lane == known[1] or place < known[0]):
             self._known = None
-        if placed is not None and placed <= place:
+        if placed is not None and placed[0] <= place:
             return
-        self._placed[lane] = place
-        heappush(self._entries, (place, lane))
+        entry = self._placed[lane] = (place, lane, key)
+        heappush(self._entries, entry)
         if len(self._entries) > 2 * len(self._placed) + SLACK:
             self._rebuild()
 
@@ -124,52 +132,53 @@ class LaneHeap:
         if self._known is not None and lane == self._known[1]:
             self._known = None
 
-    def first(self, ranks: AccountRanks) -> tuple[OrderKey, Lane] | None:
-        """Return the smallest place with its lane, or None."""
-        known = self._known
-        if known is None or (
-            self._version != ranks.version and ranks.of_lanes.get(known[1]) is not known[0][0]
-        ):
+    def first(self, ranks: AccountRanks) -> _LaneEntry | None:
+        """Return the smallest place with its lane and order key, or None."""
+        known, version = self._known, ranks.version
+        if known is not None and self._version == version:
+            return known
+        if known is None or ranks.of_lanes.get(known[1]) is not known[0][0]:
             if not self.keys:
                 return None
             known = self._known = self._walk(ranks) or self._first_of_heap(ranks)
-        self._version = ranks.version
+        self._version = version
         return known
 
-    def _walk(self, ranks: AccountRanks) -> tuple[OrderKey, Lane] | None:
+    def _walk(self, ranks: AccountRanks) -> _LaneEntry | None:
         """Return the same if one of the first accounts has units here, and no other is level."""
-        keys, order = self.keys, ranks.order
-        for index in range(min(WALK, len(order))):
-            standing, lane = order[index]
-            key = keys.get(lane)
-            if key is None:
-                continue
-            after = index + 1
-            if after < len(order) and order[after][0] == standing:
-                break
-            return (standing, *key[1:]), lane
-        return None
+        keys, order, of_lanes = self.keys, ranks.in_order, ranks.of_lanes
+        here = filter(keys.__contains__, islice(order, WALK))
+        lane = next(here, None)
+        if lane is None:
+            return None
+        standing, key, after = of_lanes[lane], keys[lane], next(here, None)
+        if after is None and len(order) > WALK:
+            after = order[WALK]  # one that is level may be behind it
+        if after is not None and of_lanes[after] == standing:
+            return None
+        return (standing, *key[1:]), lane, key
 
-    def _first_of_heap(self, ranks: AccountRanks) -> tuple[OrderKey, Lane]:
+    def _first_of_heap(self, ranks: AccountRanks) -> _LaneEntry:
         entries, placed, keys, of_lanes = self._entries, self._placed, self.keys, ranks.of_lanes
         while True:
-            place, lane = entry = entries[0]
+            entry = entries[0]
+            place, lane, placed_key = entry
             key = keys.get(lane)
-            if key is None or placed[lane] is not place:
+            if key is None or placed[lane] is not entry:
                 heappop(entries)
                 if key is None:
                     placed.pop(lane, None)
                 continue
             standing = of_lanes.get(lane) or ranks.standing(lane)
-            if standing is place[0] and place[1:] == key[1:]:
+            if standing is place[0] and key is placed_key:
                 return entry
-            now = placed[lane] = (standing, *key[1:])
-            heapreplace(entries, (now, lane))
+            placed[lane] = ((standing, *key[1:]), lane, key)
+            heapreplace(entries, placed[lane])
 
     def reset(self, ranks: AccountRanks) -> None:
         """Start anew, since places may have become smaller."""
         self._known = None
-        self._placed = {lane: ranks.place(key) for lane, key in self.keys.items()}
+        self._placed = {lane: (ranks.place(key), lane, key) for lane, key in self.keys.items()}
         self._rebuild()
 
     def copy(self) -> LaneHeap:
@@ -181,6 +190,6 @@ class LaneHeap:
         return twin
 
     def _rebuild(self) -> None:
-        self._placed = {lane: place for lane, place in self._placed.items() if lane in self.keys}
-        self._entries = [(place, lane) for lane, place in self._placed.items()]
+        self._placed = {lane: entry for lane, entry in self._placed.items() if lane in self.keys}
+        self._entries = list(self._placed.values())
         heapify(self._entries)

@@ -23,11 +23,11 @@ from queue_scheduler.framework.plugin_questions import view_quota
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.queueing.fair_settings import FairSettings, Path, levels_of
 from queue_scheduler.tenants.accounts import Account
-from queue_scheduler.tenants.scaled_use import Power, ScaledUse, power, scale_between
+from queue_scheduler.tenants.scaled_use import NOTHING, Power, ScaledUse, power, scale_between
 from shared_api.objects.meta import Uid
 from shared_api.quantity import piece_size
 from shared_api.resource_list import Amounts
-from shared_api.submitters import Submitter, namespace_submitter
+from shared_api.submitters import namespace_submitter
 
 MAX_ACCOUNTS: Final = 50_000
 """Accounts of one queue; a user's name is a label that anybody may write. Those beyond count for
@@ -155,9 +155,16 @@ class _Running(msgspec.Struct, frozen=True, gc=False):
     is_due: bool = False
 
 
+def _with_namespace(known: tuple[str, ...], namespace: str) -> tuple[str, ...]:
+    """Return the namespaces of an account with one more, while they are not too many."""
+    if len(known) < MAX_NAMESPACES:
+        return (*known, namespace)
+    return known if UNKNOWN in known else (*known, UNKNOWN)
+
+
 def path_of(settings: FairSettings, account: Account) -> Path:
     """Return an account's own path, whether its use counts for that or for its namespace."""
-    return settings.account_of(account.namespace, Submitter(account.user, account.group))
+    return settings.account_of(account.namespace, account.user, account.group)
 
 
 def counted_path(use: QueueUse, account: Account) -> Path:
@@ -166,7 +173,7 @@ def counted_path(use: QueueUse, account: Account) -> Path:
     if len(use) < MAX_ACCOUNTS or path in use.uses:
         return path
     submitter = namespace_submitter(account.namespace)
-    return use.settings.account_of(account.namespace, submitter)
+    return use.settings.account_of(account.namespace, *submitter)
 
 
 class QueueUse:
@@ -191,8 +198,9 @@ class QueueUse:
     def use_of(self, path: Path, second: int) -> ScaledUse:
         """Return the scaled use of an account until a second that is not before its last change."""
         use = self._uses.get(path)
-        if use is None:
-            return ScaledUse()
+        return NOTHING if use is None else self._settled(use, second)
+
+    def _settled(self, use: Use, second: int) -> ScaledUse:
         if not use.rate or second <= use.second:
             return use.settled
         half_life = self.settings.half_life
@@ -245,10 +253,10 @@ class QueueUse:
             settled: The second until which its use is known already.
         """
         path = counted_path(self, account)
-        if path != path_of(self.settings, account):
+        if len(self._uses) >= MAX_ACCOUNTS and path != path_of(self.settings, account):
             self.folds += 1
         due = since + self.settings.minimum_charge
-        paid = ScaledUse()
+        paid = NOTHING
         if since > settled:
             first, last = self._power(since), self._power(due)
             paid = scale_between(rate, first, last, self.settings.half_life)
@@ -256,8 +264,7 @@ class QueueUse:
         self._charges[uid] = _Running(path, rate, due, paid, is_due)
         begin = max(due, settled) if is_due else second
         for each in levels_of(path):
-            self._change(each, begin, paid, rate if is_due else 0, 1)
-            self._note_namespace(each, account.namespace)
+            self._change(each, begin, paid, rate if is_due else 0, 1, account.namespace)
         if not is_due:
             self._due.append((due, uid))
         return path
@@ -268,7 +275,7 @@ class QueueUse:
         if known is None:
             return None
         for each in levels_of(known.path):
-            self._change(each, second, ScaledUse(), -known.rate if known.is_due else 0, -1)
+            self._change(each, second, NOTHING, -known.rate if known.is_due else 0, -1)
             if is_undone and not known.is_due:
                 use = self._uses[each]
                 settled = use.settled.minus(known.paid)
@@ -281,7 +288,7 @@ class QueueUse:
         if known is None:
             return None
         if known.is_due:
-            paid, change = ScaledUse(), rate - known.rate
+            paid, change = NOTHING, rate - known.rate
         else:
             more = max(0, rate - known.rate)  # what has counted in advance stays
             first, last = self._power(second), self._power(known.due)
@@ -302,7 +309,7 @@ class QueueUse:
                 continue
             self._charges[uid] = msgspec.structs.replace(known, is_due=True)
             for each in levels_of(known.path):
-                self._change(each, at, ScaledUse(), known.rate, 0)
+                self._change(each, at, NOTHING, known.rate, 0)
         if len(self._powers) > RENEW_SECONDS * 2:
             self._powers.clear()
 
@@ -323,7 +330,7 @@ class QueueUse:
             return False
         if before.half_life != settings.half_life:
             for path in [*self._uses]:
-                self._change(path, second, ScaledUse(), 0, 0)  # until now
+                self._change(path, second, NOTHING, 0, 0)  # until now
             old, new = power(second, before.half_life), power(second, settings.half_life)
             self._powers.clear()
             for path, use in self._uses.items():
@@ -335,32 +342,35 @@ class QueueUse:
         self.settings = settings
         return True
 
-    def _change(self, path: Path, second: int, more: ScaledUse, rate: int, charges: int) -> None:
+    def _change(
+        self,
+        path: Path,
+        second: int,
+        more: ScaledUse,
+        rate: int,
+        charges: int,
+        namespace: str | None = None,
+    ) -> None:
+        """Change the use of an account, by so much more of each, until a second and from then on.
+
+        `namespace`: that of a unit that it is the use of.
+        """
         use = self._uses.get(path)
         if use is None:
-            use = Use(ScaledUse(), self._power(second), second)
+            use = Use(NOTHING, self._power(second), second)
         elif second < use.second:
             second = use.second
-        settled = self.use_of(path, second).plus(more)
+        names = use.namespaces
+        if namespace is not None and namespace not in names:
+            names = _with_namespace(names, namespace)
         self._uses[path] = Use(
-            settled,
-            self._power(second),
+            self._settled(use, second).plus(more),
+            use.at if second == use.second else self._power(second),
             second,
             use.rate + rate,
             use.charges + charges,
-            use.namespaces,
+            names,
         )
-
-    def _note_namespace(self, path: Path, namespace: str) -> None:
-        use = self._uses[path]
-        known = use.namespaces
-        if namespace in known:
-            return
-        if len(known) >= MAX_NAMESPACES:
-            namespace = UNKNOWN
-            if UNKNOWN in known:
-                return
-        self._uses[path] = msgspec.structs.replace(use, namespaces=(*known, namespace))
 
     def _power(self, second: int) -> Power:
         found = self._powers.get(second)
@@ -385,8 +395,7 @@ class QueueUse:
 
     def put_back(self, path: Path, use: ScaledUse, second: int) -> None:
         """Add what an account had used before this process."""
-        self._change(path, second, use, 0, 0)
-        self._note_namespace(path, UNKNOWN)
+        self._change(path, second, use, 0, 0, UNKNOWN)
 
     def state(self, second: int) -> list[tuple[Path, ScaledUse]]:
         """Return what accounts have used until now, in the same order in every process."""
@@ -615,7 +624,8 @@ class FairUse:
     def _note_moved(self, name: str, path: Path) -> None:
         moved = self.moved.setdefault(name, {})
         if moved is not None:
-            moved.update(dict.fromkeys(levels_of(path)))
+            for each in levels_of(path):
+                moved[each] = None
 
     def _rate(self, queue: QueueUse, uid: Uid, charge: AnyCharge) -> int:
         """Return what the charge of a uid uses per second."""
@@ -672,8 +682,12 @@ class FairUse:
         queue = self._queues.get(name)
         if queue is None:
             return {}
-        each = dict.fromkeys(level for path in paths for level in levels_of(path))
-        return {path: queue.rank_of(path, self.second) for path in each}
+        found: dict[Path, int] = {}
+        for path in paths:
+            for each in levels_of(path):
+                if each not in found:
+                    found[each] = queue.rank_of(each, self.second)
+        return found
 
     def take_moved(self) -> dict[str, dict[Path, None] | None]:
         """Return, once, the accounts whose ranks may differ; None: all of a queue."""

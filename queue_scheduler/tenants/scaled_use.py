@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import isqrt
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
+
+import msgspec
 
 BITS: Final = 128
 """Bits of a mantissa, and of the fractions that it is computed from: far below 1e-9, also after
@@ -59,7 +61,7 @@ Power: TypeAlias = tuple[int, int]
 """2^(t/h) as (mantissa, exponent)."""
 
 
-class ScaledUse(NamedTuple):
+class ScaledUse(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """`mantissa * 2^exponent`, in base units times seconds, scaled; never below 0."""
 
     mantissa: int = 0
@@ -128,6 +130,9 @@ class ScaledUse(NamedTuple):
         return Fraction(self.mantissa, mantissa) * Fraction(2) ** (self.exponent - exponent)
 
 
+NOTHING: Final = ScaledUse()
+
+
 def scale(amount: int, begin: int, end: int, half_life: int) -> ScaledUse:
     """Return the scaled use of a charge.
 
@@ -164,4 +169,4 @@ def power(second: int, half_life: int) -> Power:
 
 def _rounded(mantissa: int, exponent: int) -> ScaledUse:
     more = max(0, mantissa.bit_length() - BITS)
-    return ScaledUse(mantissa >> more, exponent + more) if mantissa else ScaledUse()
+    return ScaledUse(mantissa >> more, exponent + more) if mantissa else NOTHING

@@ -8,9 +8,10 @@ import pytest
 
 from queue_scheduler.decision import Dequeue, WriteFailure
 from shared_api.objects.queue import FairShare, FairWeight
+from shared_api.objects.quota_policy import UserLimit
 from shared_api.well_known_labels import BACKFILL
 from tests.fair_team import HOUR, FairTeam
-from tests.properties.engine_kit import started
+from tests.properties.engine_kit import build_policy, started
 
 WEEK = 168 * HOUR
 
@@ -258,3 +259,14 @@ class TestResources:
         assert team.order() == []
         ann, bob = team.ask("ann"), team.ask("bob")
         assert team.order() == [ann, bob]
+
+
+def test_a_class_that_leaves_while_it_stands_aside_is_forgotten() -> None:
+    team = FairTeam(cpu=10)
+    policy = build_policy("p", ["vision"], UserLimit(users=("ann",), running=1))
+    team.workers.wake(team.engine.on_quota_policy(policy))
+    first, second, wide = team.ask("ann"), team.ask("ann", 2), team.ask("bob", 11)
+    assert team.rest() == [first]
+    team.end(second)
+    team.engine.validate()
+    assert team.order() == [wide]
