@@ -279,7 +279,8 @@ class RecordBuilder:
                 meta.namespace, meta.labels, meta.annotations, are_proved=are_proved
             )
             lane = rules.fair.lane_of(bounded.spec.priority, meta.namespace, who)
-            lane = lane if queue.fair is None else queue.fair.share_lane(lane)
+            if queue.fair is not None:  # equal lanes are to be one object
+                lane = queue.fair.ranks.lanes.get(lane, lane)
         return rules.place(bounded, self._placing.order_key(bounded, rules.api_object), lane)
 
 

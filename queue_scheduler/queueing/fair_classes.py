@@ -259,6 +259,7 @@ class FairClasses(PendingClasses):
     What it returns as the position of a unit is its place.
 
     Attributes:
+        ranks: Where accounts stand; for reading.
         lanes: The lanes that have units, each with the number of quotas that these are of; for
             reading.
     """
@@ -266,7 +267,7 @@ class FairClasses(PendingClasses):
     def __init__(self, next_number: int = 0, reasons_version: int = 0) -> None:
         """Start without units, with the first number of a class or group."""
         super().__init__(next_number, reasons_version)
-        self._ranks = AccountRanks()
+        self.ranks = AccountRanks()
         self.lanes: dict[Lane, int] = {}
         self._has_shrunk = False
 
@@ -274,13 +275,9 @@ class FairClasses(PendingClasses):
 
     def place(self, key: OrderKey) -> OrderKey:
         """Return the present place of an order key."""
-        return self._ranks.place(key)
+        return self.ranks.place(key)
 
     _place = place
-
-    def share_lane(self, lane: Lane) -> Lane:
-        """Return the equal object that units of this lane share, which compares faster."""
-        return self._ranks.lanes.get(lane, lane)
 
     def set_ranks(self, ranks: Mapping[Path, int], *, are_new: bool = False) -> None:
         """Take ranks of accounts.
@@ -292,7 +289,7 @@ class FairClasses(PendingClasses):
         news: dict[Path, int] = {}
         has_shrunk = False
         for path, rank in ranks.items():
-            known = self._ranks.rank_of(path)
+            known = self.ranks.rank_of(path)
             if known != rank and (are_new or known is not None):
                 news[path] = rank
                 has_shrunk |= rank < (known or 0)
@@ -301,7 +298,7 @@ class FairClasses(PendingClasses):
         if self._is_shared:
             self._stop_sharing()
         self._refused = None
-        self._ranks.put(news)
+        self.ranks.put(news)
         self.changed = dict.fromkeys(self.by_quota)
         if not has_shrunk:
             return
@@ -332,7 +329,7 @@ class FairClasses(PendingClasses):
         lane = info.order_key[0]
         if lane not in self.lanes:
             self.lanes[lane] = 0
-            self._ranks.open(lane)  # first: it is looked up there which account comes first
+            self.ranks.open(lane)  # first: it is looked up there which account comes first
         woken = super().add(info)
         if self._of_quota(info.quota).add(info.order_key):
             self.lanes[lane] += 1
@@ -348,9 +345,9 @@ class FairClasses(PendingClasses):
         left = super().remove(info)
         if not self.lanes[lane]:
             del self.lanes[lane]
-            self._ranks.close(lane)
-        if len(self._ranks) > 2 * len(self.lanes) + SLACK:
-            self._ranks.keep(self.lanes)
+            self.ranks.close(lane)
+        if len(self.ranks) > 2 * len(self.lanes) + SLACK:
+            self.ranks.keep(self.lanes)
         return left
 
     def _of_quota(self, quota: str) -> FairClassQueue:
@@ -387,10 +384,10 @@ class FairClasses(PendingClasses):
         return unit_class
 
     def _new_class_queue(self) -> ClassQueue:
-        return FairClassQueue(self._ranks)
+        return FairClassQueue(self.ranks)
 
     def _new_group(self, number: int, key: ClassKey, of: UnitClass) -> ClassGroup:
-        return FairGroup(number, key, of, self._ranks)
+        return FairGroup(number, key, of, self.ranks)
 
     # --- positions ----------------------------------------------------------------------------
 
@@ -398,7 +395,7 @@ class FairClasses(PendingClasses):
         """Return the place of the first unit of the class or group of that number, or None."""
         group = self.groups.get(number)
         if isinstance(group, FairGroup):
-            found = group.firsts.first(self._ranks)
+            found = group.firsts.first(self.ranks)
             return None if found is None else found[0]
         entry = self.numbered.get(number)
         return None if entry is None or entry.head is None else self.place(entry.head)
@@ -448,7 +445,7 @@ class FairClasses(PendingClasses):
         return 0 if head is None else self._count(head[0], unit_class.order, place)
 
     def _count(self, lane: Lane, order: PendingOrder, place: OrderKey) -> int:
-        standing = self._ranks.standing(lane)
+        standing = self.ranks.standing(lane)
         if standing != place[0]:
             return len(order) if standing < place[0] else 0
         return order.count_before((lane, *place[1:]))
@@ -457,8 +454,8 @@ class FairClasses(PendingClasses):
         """Yield the places of what is in several orders."""
         equal: dict[Standing, list[PendingOrder]] = {}
         for lane, order in orders:
-            equal.setdefault(self._ranks.standing(lane), []).append(order)
-        place = self._ranks.place
+            equal.setdefault(self.ranks.standing(lane), []).append(order)
+        place = self.ranks.place
         for standing in sorted(equal):
             # Several quotas, or accounts of equal rank, whose units are ordered by themselves.
             yield from merge(*(map(place, order) for order in equal[standing]))
@@ -472,19 +469,19 @@ class FairClasses(PendingClasses):
             for group in self.groups.values():
                 _ = group.head
         twin: Self = super().copy()
-        twin._ranks, twin.lanes, twin._has_shrunk = self._ranks, self.lanes, self._has_shrunk
+        twin.ranks, twin.lanes, twin._has_shrunk = self.ranks, self.lanes, self._has_shrunk
         return twin
 
     def _stop_sharing(self) -> None:
         super()._stop_sharing()
-        self._ranks = self._ranks.copy()
+        self.ranks = self.ranks.copy()
         self.lanes = self.lanes.copy()
         for group in self.groups.values():
             assert isinstance(group, FairGroup), "a group of another policy"
-            group.ranks = self._ranks
+            group.ranks = self.ranks
         for of_quota in self.by_quota.values():
             assert isinstance(of_quota, FairClassQueue), "classes of another policy"
-            of_quota.ranks = self._ranks
+            of_quota.ranks = self.ranks
 
     def validate(self, story: str) -> None:
         """Recompute what is derived; raise AssertionError with the story if it differs."""
@@ -504,8 +501,8 @@ class FairClasses(PendingClasses):
             places = [self.place(each.head) for each in classes if each.head is not None]
             assert of_quota.first() == min(places, default=None), f"{story}: first of {quota}"
         assert self.lanes == counts, f"{story}: lanes are {counts}"
-        order = sorted(counts, key=lambda lane: (self._ranks.standing(lane), lane))
-        assert self._ranks.in_order == order, f"{story}: accounts are in order {order}"
+        order = sorted(counts, key=lambda lane: (self.ranks.standing(lane), lane))
+        assert self.ranks.in_order == order, f"{story}: accounts are in order {order}"
         places = list(self.in_order())
         assert places == sorted(places), f"{story}: wrong order"
         assert len(places) == self.length, f"{story}: {len(places)} places"
