@@ -6,6 +6,7 @@ What is spent is summed up second by second, in an engine that is told the same 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -142,7 +143,7 @@ class _Metered:
         day: When that period began.
         used: (from, to, how much each second) since then.
         brought: What the present period has from the last one.
-        spent_since: When nothing was seen to be left; None: something is.
+        spent_since: Since when nothing is left; None: something is.
     """
 
     account: BudgetAccount
@@ -166,6 +167,8 @@ class BudgetMeter:
         self._second = 0
         self._rates: dict[BudgetKey, int] = {}
         self._limits: dict[BudgetKey, int] = {}
+        # Budgets that begin with what was kept once a policy states them.
+        self._kept: frozenset[BudgetKey] = frozenset()
 
     def before(self, engine: Engine) -> None:
         """Note what is charged."""
@@ -173,6 +176,7 @@ class BudgetMeter:
         self._second = accounts.second
         self._rates = dict.fromkeys((key for key, _ in accounts), 0)
         self._limits = {key: account.rule.limit for key, account in accounts}
+        self._kept = frozenset(accounts._kept)  # noqa: SLF001 - no question needs it
         for charge in engine.usage.charges.values() if self._rates else ():
             chain = _chain(engine, charge.quota)
             for key in self._rates:
@@ -188,7 +192,9 @@ class BudgetMeter:
             known = self._metered.get(key)
             if known is None or known.account is not account:
                 spent, brought = account.spent(now), account.brought
-                self._metered[key] = _Metered(account, now, spent, brought)
+                is_kept = known is not None or key in self._kept
+                since = account.spent_since if is_kept else None
+                self._metered[key] = _Metered(account, now, spent, brought, spent_since=since)
             elif now > self._second:
                 known.used.append((self._second, now, self._rates[key]))
                 self._carry(key, known, now)
@@ -212,10 +218,29 @@ class BudgetMeter:
         got = account.spent(now)
         assert got == want, f"{key} has spent {got}, should be {want}"
         assert account.brought == known.brought, f"{key} has from the last day {account.brought}"
-        if account.rule.limit + known.brought > want:
+        limit = account.rule.limit + known.brought
+        if limit > want:
             known.spent_since = None
         elif known.spent_since is None:
-            known.spent_since = now
+            seconds = range(max(first, self._second), now)
+            passed = bisect_left(seconds, limit, key=lambda each: known.spent_in(first, each))
+            known.spent_since = seconds.start + passed
+
+    def check_stop(self, engine: Engine, key: str) -> None:
+        """Raise AssertionError unless a unit is to be stopped: nothing was left for the grace."""
+        record, second = engine.record(key), engine.usage.budgets.accounts.second
+        assert record is not None, f"{key} is stopped and does not exist"
+        charge = engine.usage.charge_of(record.uid)
+        chain = () if charge is None else _chain(engine, charge.quota)
+        found = {
+            each: known.spent_since
+            for each, known in self._metered.items()
+            if each.quota in chain and known.account.rule.enforce is Enforce.STOP
+        }
+        assert any(
+            since is not None and since + self._metered[each].account.rule.grace <= second
+            for each, since in found.items()
+        ), f"{key} is stopped at {second}, and its budgets are spent since {found}"
 
     def check_stopped(self, engine: Engine, wall: int) -> None:
         """Raise AssertionError if a unit runs on whose budget was spent long ago."""

@@ -96,7 +96,7 @@ edit("edit_group", "queueunits", label(GROUP), (*GROUPS, None), weight=1, when=h
 
 def sign(world: World, job: Json) -> None:
     """Let a new job name who submits it."""
-    if not has_limits(world) and not world.plan.has_budgets:
+    if not has_limits(world) and not world.plan.keeps_accounts:
         return
     who = {USER: world.rng.choice((*USERS, "")), GROUP: world.rng.choice((*GROUPS, ""))}
     job["metadata"].setdefault("labels", {}).update({k: v for k, v in who.items() if v})

@@ -41,12 +41,13 @@ from queue_scheduler.cycles.event_handlers import EventHandlers
 from queue_scheduler.cycles.queue_worker import QueueWorkers
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue
-from queue_scheduler.engine import engine, growth, unmanaged_units
+from queue_scheduler.engine import engine, growth, overspent_budgets, unmanaged_units
 from queue_scheduler.engine.backfill import Backfill, Reviewed
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.limit_changes import LimitChanges
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.preemption import preemption_rounds
+from queue_scheduler.preemption.borrowers import Borrowers
 from queue_scheduler.preemption.candidates import VictimCandidates
 from queue_scheduler.preemption.eviction_rates import EvictionRates
 from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
@@ -54,12 +55,15 @@ from queue_scheduler.preemption.protection import Protection
 from queue_scheduler.queueing import scheduling_queue
 from queue_scheduler.queueing.queue_rules import QueueRules
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.queueing.turns import Turns
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.tenants.budget_account import BudgetAccount
 from queue_scheduler.tenants.budget_waiters import BudgetWaiters
 from queue_scheduler.tenants.budgets_in_chains import BudgetsInChains
 from queue_scheduler.tenants.commitments import Commitments
+from queue_scheduler.tenants.fair_use import FairUse
 from queue_scheduler.tenants.limit_sums import LimitSums
+from queue_scheduler.tenants.quota_use import QuotaUse
 from queue_scheduler.tenants.rules_in_chains import RulesInChains
 from queue_scheduler.tenants.user_limits import UserLimits
 from queue_scheduler.unit_controllers import eviction, requeue, spent_budgets
@@ -427,9 +431,49 @@ def budgets_wake_nobody(plant: Plant) -> None:
     plant.replace(BudgetWaiters, "ask_anew", lambda *_: None)
 
 
+@fault("Stop evicts at once, whatever the grace")
+def no_grace(plant: Plant) -> None:
+    plant.replace(overspent_budgets, "_stops_at", lambda _account, since: since)
+
+
 @fault("Stop evicts nobody")
 def stop_stops_nobody(plant: Plant) -> None:
     plant.replace(spent_budgets, "find_units", lambda *_: ())
+
+
+# --- shares --------------------------------------------------------------------------------------
+
+
+@fault("queues take turns by service alone, though their quotas' use is to decide")
+def turns_not_by_use(plant: Plant) -> None:
+    plant.replace(Turns, "_rank_of", lambda _turns, _name, turn: turn.rank)
+
+
+@fault("what a quota is guaranteed counts as used")
+def min_counts(plant: Plant) -> None:
+    def rate(use: QuotaUse, name: str, used: Any) -> int:
+        terms = use._terms_of(name)  # noqa: SLF001 - breaks it
+        use._terms[name] = with_fields(terms, mins={})  # noqa: SLF001 - breaks it
+        found: int = before(use, name, used)
+        return found
+
+    before = plant.replace(QuotaUse, "_rate", rate)
+
+
+@fault("accounts stand where they stood before one of them was charged")
+def ranks_stay(plant: Plant) -> None:
+    plant.replace(FairUse, "_note_moved", lambda *_: None)
+
+
+@fault("a quota takes back what it is owed from anybody, whatever they have used")
+def reclaims_from_anybody(plant: Plant) -> None:
+    def begin(borrowers: Borrowers, units: Any, quotas: Any, below: Any) -> None:
+        before(borrowers, units, quotas, below)
+        tiers = borrowers._tiers  # noqa: SLF001 - breaks it
+        borrowers._tiers = [[each for tier in tiers for each in tier]]  # noqa: SLF001 - breaks it
+
+    before = plant.replace(Borrowers, "__init__", begin)
+    plant.replace(Borrowers, "_by_account", lambda _borrowers, batches: iter(batches))
 
 
 # === the controllers ===========================================================================

@@ -10,6 +10,7 @@ from queue_scheduler.cycles.engine_call import play
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, Preempt
 from tests.simulation.budget_judge import BudgetMeter
+from tests.simulation.share_judge import ShareJudge
 
 
 class ReplayedEngine:
@@ -22,6 +23,7 @@ class ReplayedEngine:
         self._engine = thaw(freeze(engine))
         self._decided: list[Dequeue | Preempt] = []
         self._meter = BudgetMeter()
+        self._shares = ShareJudge(self._engine)
 
     def on_decision(self, decision: Dequeue | Preempt) -> None:
         """Note what the scheduler has decided."""
@@ -34,16 +36,24 @@ class ReplayedEngine:
             assert call.number == self._number + 1, f"call {call.number} after {self._number}"
             self._number = call.number
             self._meter.before(self._engine)
+            self._shares.before(call)
             answer = play(self._engine, decode_call(encode_call(call)))
             self._meter.after(self._engine)
+            self._shares.after(call, answer)
             assert not isinstance(answer, Exception), f"{call.name} raised {answer!r}"
             if isinstance(answer, Dequeue | Preempt):
                 decided.append(answer)
+        self._shares.check()
         want, self._decided = self._decided, []
         assert decided == want, f"the record decides {decided}, and the scheduler {want}"
         made, taken = self._log.last, self._number
         assert made == taken, f"{made} calls were made, and {taken} recorded"
         assert digest(self._engine) == self._shared.ask(digest), f"it differs after call {taken}"
+
+    def check_stop(self, key: str) -> None:
+        """Raise AssertionError if a unit is stopped that may run on."""
+        self.check()
+        self._meter.check_stop(self._engine, key)
 
     def check_stopped(self, wall: int) -> None:
         """Raise AssertionError if a unit runs on whose budget was spent long ago."""

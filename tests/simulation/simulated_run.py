@@ -33,6 +33,7 @@ from tests.simulation import (
     limit_actions,
     node_actions,
     queue_actions,
+    share_actions,
     trouble_actions,
     unit_actions,
 )
@@ -53,6 +54,7 @@ MODULES: Final = (
     limit_actions,
     budget_actions,
     guard_actions,
+    share_actions,
 )
 """Modules whose actions are in the table."""
 

@@ -33,6 +33,7 @@ from shared_api.client.transport import Transport
 from shared_api.client.write_dispatcher import OnOutcome, WriteDispatcher
 from shared_api.client.writes import Write
 from shared_api.debug_api.server import DebugServer
+from shared_api.evictions import BUDGET_SPENT
 from shared_api.informer.indexed_store import ApiObject
 from shared_api.informer.shared_informer import SharedInformer
 from shared_api.leader_election import LeaderElector, LeaseSettings, SoleLeader
@@ -41,6 +42,7 @@ from shared_api.lease_lock import ApiLeaseLock
 from shared_api.process.connection_gate import Spawn
 from shared_api.process.loop_thread import LoopThread, Step
 from shared_api.program import Program
+from shared_api.queue_unit_phases import EVICTED, is_being_evicted
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.simulation.replayed_engine import ReplayedEngine
 from tests.simulation.world_plan import QUEUE_NAMESPACE
@@ -255,6 +257,7 @@ class SteppedScheduler(SteppedWork, Scheduler):
         self.differences: list[Kind] = []
         assert recorded.calls is not None, "it is attached"
         self._replayed = ReplayedEngine(self._shared, recorded.calls)
+        self._wrong_stops: list[str] = []
 
         def count(kind: Kind) -> None:
             self.differences.append(kind)
@@ -265,6 +268,8 @@ class SteppedScheduler(SteppedWork, Scheduler):
         def note(write: Write[Any], on_outcome: OnOutcome) -> None:
             seen = {each.plural: each.seen for each in self.followers}
             self.knew[f"{write.namespace}/{write.name}"] = seen
+            if _is_stop(write):
+                self._judge_stop(f"{write.namespace}/{write.name}")
             submit(write, on_outcome)
 
         self._dispatcher.submit = note  # type: ignore[method-assign] # sees the writes of all users
@@ -283,12 +288,22 @@ class SteppedScheduler(SteppedWork, Scheduler):
         """Recompute derived values; raise AssertionError if they differ, or the audit found any."""
         self.engine.validate()
         assert not self.differences, f"the self-audit found {self.differences}"
+        assert not self._wrong_stops, self._wrong_stops[0]
         self._replayed.check()
         super().validate()
 
     def check_stopped(self, wall: int) -> None:
         """Raise AssertionError if a unit runs on whose budget was spent long ago."""
         self._replayed.check_stopped(wall)
+
+    def _judge_stop(self, key: str) -> None:
+        record = self.engine.record(key)
+        if record is None or is_being_evicted(record.unit):
+            return  # what is written repeats it
+        try:
+            self._replayed.check_stop(key)
+        except AssertionError as error:
+            self._wrong_stops.append(str(error))
 
     def _informer(
         self, resource_type: ResourceType[ObjectT], *args: Any, **settings: Any
@@ -311,6 +326,13 @@ class SteppedScheduler(SteppedWork, Scheduler):
         thread = self._program.spawn(f"queue/{queue}", turn)
         thread.start()
         return thread
+
+
+def _is_stop(write: Write[Any]) -> bool:
+    """Return whether a write evicts a unit since a budget is spent."""
+    conditions = write.body.get("status", {}).get("conditions") or ()
+    wanted = (EVICTED, "True", BUDGET_SPENT)
+    return any((each["type"], each["status"], each.get("reason")) == wanted for each in conditions)
 
 
 class SteppedControllers(SteppedWork, Controllers):

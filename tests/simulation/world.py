@@ -34,7 +34,7 @@ from tests.simulation.stepped_programs import (
     SteppedControllers,
     SteppedScheduler,
 )
-from tests.simulation.world_plan import BUDGETED, GUARDED, LIMITED, QUEUE_NAMESPACE, Plan
+from tests.simulation.world_plan import BUDGETED, GUARDED, LIMITED, QUEUE_NAMESPACE, SHARED, Plan
 
 NAMESPACES: Final = ("team", "other")
 CLASSES: Final = {"low": -5, "high": 10}
@@ -139,6 +139,7 @@ class World:
             has_limits=_is_in(seed, LIMITED),
             has_budgets=_is_in(seed, BUDGETED),
             has_guards=has_guards,
+            has_shares=_is_in(seed, SHARED),
         )
         self.clock = VirtualClock()
         if self.plan.has_budgets:

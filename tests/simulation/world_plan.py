@@ -13,6 +13,7 @@ from queue_controllers.configuration import Flags as ControllerFlags
 from queue_controllers.configuration import parse_flags as parse_controller_flags
 from queue_scheduler.configuration import (
     AccountsSettings,
+    FairTurnsSettings,
     Flags,
     KoordQueueConfiguration,
     parse_flags,
@@ -31,6 +32,10 @@ BUDGETED: Final = (8, 2)
 """Likewise the worlds in which quotas have budgets, and queues order their users."""
 GUARDED: Final = (16, 6)
 """Likewise the worlds in which evictions are guarded, and there are evictions."""
+SHARED: Final = (8, 3)
+"""Likewise those in which queues take turns by what their quotas have used, and order their users
+by settings of their own."""
+TURNS_HALF_LIFE: Final = "10m"
 SMALL_CPU: Final = "500m"
 """Units that ask for no more than this do not have to ask for nodes."""
 
@@ -51,6 +56,7 @@ class Plan:
         has_limits: whether QuotaPolicies limit users and groups, which jobs name.
         has_budgets: whether QuotaPolicies say how much quotas may use, and queues may be Fair.
         has_guards: whether queues, quotas and units guard units against evictions.
+        has_shares: whether queues take turns by the use of their quotas, and may be Fair.
     """
 
     mode: str
@@ -65,6 +71,7 @@ class Plan:
     has_limits: bool = False
     has_budgets: bool = False
     has_guards: bool = False
+    has_shares: bool = False
 
     @staticmethod
     def draw(rng: random.Random) -> Plan:
@@ -85,7 +92,12 @@ class Plan:
     @property
     def is_crowded(self) -> bool:
         """Whether there are more jobs than room, mostly in few quotas and one queue."""
-        return self.evicts or self.backfills
+        return self.evicts or self.backfills or self.has_shares
+
+    @property
+    def keeps_accounts(self) -> bool:
+        """Whether the scheduler counts what users have used, and jobs name their users."""
+        return self.has_budgets or self.has_shares
 
     def alone(self) -> Plan:
         """Return the plan with one process of each program, which works without a lease."""
@@ -110,8 +122,11 @@ class Plan:
         return KoordQueueConfiguration(
             plugin_configs={"ElasticQuotaV2": arguments},
             default_reclaim_protect_time=f"{self.protect_seconds}s",
-            accounts=AccountsSettings(enabled=True) if self.has_budgets else UNSET,
             boost_per_eviction=2 if self.has_guards else 0,
+            accounts=AccountsSettings(enabled=True) if self.keeps_accounts else UNSET,
+            fair_turns=FairTurnsSettings(enabled=True, half_life=TURNS_HALF_LIFE)
+            if self.has_shares
+            else UNSET,
         )
 
     @property
