@@ -188,15 +188,17 @@ class QuotaUse:
         # of a unit that counts for another user, or in another quota below the same one.
         changes: dict[str, Amounts] = {}
         for sign, each in ((-1, before), (1, after)):
-            if each is not None:
-                quota = each.account.quota
-                items = [(name, sign * amount) for name, amount in each.amounts.items()]
-                _add_up(self._charged.setdefault(quota, {}), items)
-                if not self._charged[quota]:
-                    del self._charged[quota]
-                for name in () if self._is_stale else self._chain(quota):
+            if each is None:
+                continue
+            quota = each.account.quota
+            items = [(name, sign * amount) for name, amount in each.amounts.items()]
+            charged = self._charged.setdefault(quota, {})
+            _add_up(charged, items)
+            if not charged:
+                del self._charged[quota]
+            if not self._is_stale:  # else all is counted anew with the next second
+                for name in self._chain(quota):
                     _add_up(changes.setdefault(name, {}), items)
-        # Nothing is left to change where all is counted anew with the next second.
         for name, change in changes.items():
             if change:
                 use = self._uses.get(name)
