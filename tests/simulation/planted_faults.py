@@ -41,13 +41,12 @@ from queue_scheduler.cycles.event_handlers import EventHandlers
 from queue_scheduler.cycles.queue_worker import QueueWorkers
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue
-from queue_scheduler.engine import engine, growth, overspent_budgets, unmanaged_units
+from queue_scheduler.engine import engine, growth, unmanaged_units
 from queue_scheduler.engine.backfill import Backfill, Reviewed
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.limit_changes import LimitChanges
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.preemption import preemption_rounds
-from queue_scheduler.preemption.borrowers import Borrowers
 from queue_scheduler.preemption.candidates import VictimCandidates
 from queue_scheduler.preemption.eviction_rates import EvictionRates
 from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
@@ -61,7 +60,6 @@ from queue_scheduler.tenants.budget_account import BudgetAccount
 from queue_scheduler.tenants.budget_waiters import BudgetWaiters
 from queue_scheduler.tenants.budgets_in_chains import BudgetsInChains
 from queue_scheduler.tenants.commitments import Commitments
-from queue_scheduler.tenants.fair_use import FairUse
 from queue_scheduler.tenants.limit_sums import LimitSums
 from queue_scheduler.tenants.quota_use import QuotaUse
 from queue_scheduler.tenants.rules_in_chains import RulesInChains
@@ -431,11 +429,6 @@ def budgets_wake_nobody(plant: Plant) -> None:
     plant.replace(BudgetWaiters, "ask_anew", lambda *_: None)
 
 
-@fault("Stop evicts at once, whatever the grace")
-def no_grace(plant: Plant) -> None:
-    plant.replace(overspent_budgets, "_stops_at", lambda _account, since: since)
-
-
 @fault("Stop evicts nobody")
 def stop_stops_nobody(plant: Plant) -> None:
     plant.replace(spent_budgets, "find_units", lambda *_: ())
@@ -458,22 +451,6 @@ def min_counts(plant: Plant) -> None:
         return found
 
     before = plant.replace(QuotaUse, "_rate", rate)
-
-
-@fault("accounts stand where they stood before one of them was charged")
-def ranks_stay(plant: Plant) -> None:
-    plant.replace(FairUse, "_note_moved", lambda *_: None)
-
-
-@fault("a quota takes back what it is owed from anybody, whatever they have used")
-def reclaims_from_anybody(plant: Plant) -> None:
-    def begin(borrowers: Borrowers, units: Any, quotas: Any, below: Any) -> None:
-        before(borrowers, units, quotas, below)
-        tiers = borrowers._tiers  # noqa: SLF001 - breaks it
-        borrowers._tiers = [[each for tier in tiers for each in tier]]  # noqa: SLF001 - breaks it
-
-    before = plant.replace(Borrowers, "__init__", begin)
-    plant.replace(Borrowers, "_by_account", lambda _borrowers, batches: iter(batches))
 
 
 # === the controllers ===========================================================================
