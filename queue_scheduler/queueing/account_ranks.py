@@ -113,7 +113,8 @@ class AccountRanks:
         return (lane[0], *(ranks.get(each, 0) for each in levels_of(path)))
 
     def __len__(self) -> int:
-        return len(self._of_paths)
+        """Return how many lanes are known; an account has many if priority comes first."""
+        return len(self.of_lanes)
 
     def copy(self) -> AccountRanks:
         """Return an independent copy."""

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from queue_scheduler.decision import Dequeue, WriteFailure
+from queue_scheduler.queueing.class_queue import SLACK
 from shared_api.objects.queue import FairShare, FairWeight
 from shared_api.objects.quota_policy import UserLimit
 from shared_api.well_known_labels import BACKFILL
@@ -270,3 +271,24 @@ def test_a_class_that_leaves_while_it_stands_aside_is_forgotten() -> None:
     team.end(second)
     team.engine.validate()
     assert team.order() == [wide]
+
+
+def test_units_of_an_account_have_one_lane_as_their_object() -> None:
+    team = FairTeam()
+    first, second = (team.engine.record(f"ns/{team.ask('ann')}") for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert first.info is not None
+    assert second.info is not None
+    assert first.info.order_key[0] is second.info.order_key[0]
+
+
+def test_lanes_without_units_are_forgotten() -> None:
+    """Priorities are what users write, and one account has a lane for each of them."""
+    team = FairTeam(FairShare(priority="First"))
+    for priority in range(3 * SLACK):
+        team.end(team.ask("ann", priority=priority))
+    queue = team.engine.queues.find("q")
+    assert queue is not None
+    assert queue.fair is not None
+    assert len(queue.fair.ranks) <= SLACK + 1
