@@ -7,12 +7,13 @@ from collections import Counter
 import pytest
 
 from queue_scheduler.decision import Dequeue, WriteFailure
+from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.queueing.class_queue import SLACK
 from shared_api.objects.queue import FairShare, FairWeight
 from shared_api.objects.quota_policy import UserLimit
 from shared_api.well_known_labels import BACKFILL
 from tests.fair_team import HOUR, FairTeam
-from tests.properties.engine_kit import build_policy, started
+from tests.properties.engine_kit import build_policy, build_quota, started
 
 WEEK = 168 * HOUR
 
@@ -292,3 +293,28 @@ def test_lanes_without_units_are_forgotten() -> None:
     assert queue is not None
     assert queue.fair is not None
     assert len(queue.fair.ranks) <= SLACK + 1
+
+
+def test_a_group_that_is_woken_with_one_of_its_classes_waits_no_more() -> None:
+    """A user's limit has room again, and the group of equal demands is asleep for the quota."""
+    team = FairTeam(cpu=2)
+    team.workers.wake(team.engine.on_quota(build_quota("vision", cpu=1, parent="top")))
+    team.use("bob", 1, HOUR)
+    policy = build_policy("p", ["top"], UserLimit(users=("ann",), running=1))
+    team.workers.wake(team.engine.on_quota_policy(policy))
+    runs = team.ask("ann", quota="speech")
+    assert team.rest() == [runs]
+    limited, eve, bob = team.ask("ann"), team.ask("eve"), team.ask("bob")
+    assert team.rest() == [eve]
+    assert waiters(team) == 1
+    team.end(runs)
+    assert waiters(team) == 0
+    assert team.rest() == []
+    assert team.order() == [limited, bob]
+
+
+def waiters(team: FairTeam) -> int:
+    """Return how many classes and groups the quotas would wake."""
+    plugin = team.engine.plugins.waking.waking_in_turn[0]
+    assert isinstance(plugin, ElasticQuotaPlugin)
+    return len(vars(plugin.quotas)["_waiting"].waiting())

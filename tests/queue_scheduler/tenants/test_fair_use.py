@@ -17,7 +17,7 @@ from shared_api.well_known_labels import QUOTA_NAME, USER
 from tests.fair_team import HOUR, FairTeam
 from tests.properties.engine_kit import WALL, admitted, build_quota, build_unit, changed
 
-ANN, BOB = ("ann",), ("bob",)
+ANN, BOB, EVE = ("ann",), ("bob",), ("eve",)
 
 
 def accounts_of(team: FairTeam) -> QueueUse:
@@ -83,8 +83,9 @@ def test_users_beyond_the_bound_count_for_their_namespace(monkeypatch: pytest.Mo
     assert team.rest() == ["ann1", "bob2", "eve3", "zoe4"]
     accounts = accounts_of(team)
     assert list(accounts.uses) == [ANN, BOB, ("namespace:ns",)]
+    assert accounts.folds == 2
     now = WALL + team.second
-    assert accounts.rank_of(ANN, now) < accounts.rank_of(("eve",), now) < NO_WEIGHT
+    assert accounts.rank_of(ANN, now) < accounts.rank_of(EVE, now) < NO_WEIGHT
     team.engine.validate()
 
 
@@ -148,7 +149,19 @@ def test_share_used(weights: tuple[FairWeight, ...], want: list[float]) -> None:
     accounts.advance(WALL)
     got = [float(accounts.share_used(user, WALL + HOUR)) for user in (ANN, BOB)]
     assert [round(each, 2) for each in got] == want
-    assert accounts.share_used(("eve",), WALL + HOUR) == 0
+    assert accounts.share_used(EVE, WALL + HOUR) == 0
+
+
+def test_use_follows_each_change_of_what_is_charged() -> None:
+    settings, _ = read_fair_share(FairShare(half_life="1h", minimum_charge="0s"), DEFAULT_FAIR)
+    accounts = QueueUse(settings)
+    runs = ((ANN, 9, 0), (BOB, 9, 0), (ANN, 2, 1), (EVE, 2, 1))
+    for number, (user, rate, hour) in enumerate(runs):
+        uid, since = Uid(f"u{number}"), WALL + hour * HOUR
+        accounts.start(uid, Account("vision", "q", "ns", "", *user), rate, since, since=since)
+    now = WALL + 2 * HOUR
+    ann, bob, eve = (accounts.use_of(user, now).decayed(now, HOUR) for user in (ANN, BOB, EVE))
+    assert abs(ann / (bob + eve) - 1) < 1e-9
 
 
 def test_a_thousandth_of_a_device_counts() -> None:
