@@ -60,6 +60,7 @@ from queue_scheduler.tenants.budget_account import BudgetAccount
 from queue_scheduler.tenants.budget_waiters import BudgetWaiters
 from queue_scheduler.tenants.budgets_in_chains import BudgetsInChains
 from queue_scheduler.tenants.commitments import Commitments
+from queue_scheduler.tenants.fair_use import FairUse
 from queue_scheduler.tenants.limit_sums import LimitSums
 from queue_scheduler.tenants.quota_use import QuotaUse
 from queue_scheduler.tenants.rules_in_chains import RulesInChains
@@ -451,6 +452,11 @@ def min_counts(plant: Plant) -> None:
         return found
 
     before = plant.replace(QuotaUse, "_rate", rate)
+
+
+@fault("accounts stand where they stood before one of them was charged")
+def ranks_stay(plant: Plant) -> None:
+    plant.replace(FairUse, "_note_moved", lambda *_: None)
 
 
 # === the controllers ===========================================================================
