@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
+from typing import Any
 
 import pytest
+from msgspec.structs import replace as with_fields
 
 from queue_scheduler.cycles.engine_call import EngineCall, play
-from queue_scheduler.decision import Dequeue
+from queue_scheduler.decision import Dequeue, Preempt
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.preemption.borrowers import Borrowers
 from queue_scheduler.queueing.turns import Turns
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.tenants.fair_use import FairUse
-from shared_api.well_known_labels import USER
-from tests.properties.engine_kit import WALL, build_queue, build_quota, build_unit, wall_time
+from shared_api.timestamps import rfc3339
+from shared_api.well_known_labels import RECLAIM_POLICY, USER
+from tests.properties.engine_kit import (
+    WALL,
+    admitted,
+    build_queue,
+    build_quota,
+    build_unit,
+    changed,
+    wall_time,
+)
 from tests.properties.real_quotas import new_engine
 from tests.simulation.share_judge import ShareJudge
 
@@ -27,12 +40,19 @@ class Court:
         self.engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
         self.engine.queue_state.take_turns_by_use(600)
         self.judge = ShareJudge(self.engine)
-        self.count = 0
+        self.count = self.second = 0
         self.call(Engine.on_quota, build_quota("top", cpu=8))
         for name in ("a", "b"):
             self.call(Engine.on_quota, build_quota(name, cpu=8, parent="top"))
             self.call(Engine.on_queue, build_queue(name, "Fair"))
-        self.call(Engine.on_time, wall_time(WALL))
+        self.pass_time(0)
+
+    def pass_time(self, seconds: int) -> None:
+        self.second += seconds
+        self.call(Engine.on_time, self.now())
+
+    def now(self) -> datetime:
+        return wall_time(WALL + self.second)
 
     def call(self, fact: Callable[..., object], *args: object) -> object:
         self.count += 1
@@ -50,8 +70,32 @@ class Court:
         self.call(Engine.on_queue_unit, unit)
 
     def start(self, queue: str) -> None:
-        answer = self.call(Engine.decide_next, queue, 0.0, wall_time(WALL))
+        answer = self.decide(queue)
         assert isinstance(answer, Dequeue), answer
+
+    def decide(self, queue: str) -> object:
+        return self.call(Engine.decide_next, queue, float(self.second), self.now())
+
+    def run(self, name: str, quota: str, cpu: int) -> None:
+        """Add a unit that runs from now on."""
+        unit = admitted(build_unit(name, quota, cpu=cpu), 1, "Running")
+        since = rfc3339(self.now())
+        self.call(Engine.on_queue_unit, changed(unit, 1, last_allocate_time=since))
+
+    def reclaim(self) -> object:
+        """Let a quota that has lent all of its min ask for a core.
+
+        `old` is of the quota that has used the most; `new` has run the shortest.
+        """
+        for name, quota, seconds in (("old", "a", 3600), ("new", "b", 60)):
+            self.run(name, quota, 4)
+            self.pass_time(seconds)
+        owner = build_quota("owner", cpu=8, guaranteed=4, parent="top")
+        meta = with_fields(owner.metadata, annotations={RECLAIM_POLICY: "Any"})
+        self.call(Engine.on_quota, with_fields(owner, metadata=meta))
+        self.call(Engine.on_queue, build_queue("owner"))
+        self.ask("ann", "owner")
+        return self.decide("owner")
 
 
 def test_accounts_that_go_by_use_are_right() -> None:
@@ -91,3 +135,21 @@ def test_a_queue_that_goes_before_one_with_less_use_is_found(
         court.ask("ann", quota)
     with pytest.raises(AssertionError, match="turns: a goes before"):
         court.start("a")
+
+
+def test_a_reclaim_from_the_quota_with_the_most_use_is_right() -> None:
+    answer = Court().reclaim()
+    assert isinstance(answer, Preempt)
+    assert [each.unit for each in answer.victims] == ["ns/old"]
+
+
+def test_a_reclaim_from_a_quota_with_less_use_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def begin(borrowers: Borrowers, *args: Any) -> None:
+        before(borrowers, *args)
+        tiers = vars(borrowers)["_tiers"]
+        vars(borrowers)["_tiers"] = [[each for tier in tiers for each in tier]]
+
+    before = Borrowers.__init__
+    monkeypatch.setattr(Borrowers, "__init__", begin)
+    with pytest.raises(AssertionError, match="reclaims: ns/new goes, and not ns/old"):
+        Court().reclaim()
