@@ -144,6 +144,23 @@ class JudgedWorld(PartialWorld):
         stored = StoredUses(use.second, use.stored(use.second))
         self.workers.wake(self.engine.on_accounts(StoredAccounts(uses=stored)))
 
+    def resync(self, a: int, b: int) -> None:
+        self._renew_entries()
+        super().resync(a, b)
+
+    def repeat_old_unit(self, a: int, b: int) -> None:
+        self._renew_entries()
+        super().repeat_old_unit(a, b)
+
+    def _renew_entries(self) -> None:
+        """Let each queue stand where its quotas' present use puts it.
+
+        Whatever looks at a queue does that, old news as well, and wakes the first of its domain.
+        """
+        for (what, _), thing in sorted(self._applied.items(), key=lambda each: each[0]):
+            if what == "queue":
+                self.workers.wake(self._apply_fact(what, thing))
+
     def check(self) -> None:
         self.engine.validate()
         self.judge.check_use()
