@@ -7,6 +7,7 @@ from typing import Any
 from queue_scheduler.decision import ReservedWindow
 from queue_scheduler.reservations.expansion import expand_all
 from queue_scheduler.reservations.queue_reservations import schedules_of
+from queue_scheduler.reservations.schedules import Schedule
 from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.objects.queue_reservation import (
     QueueReservation,
@@ -49,6 +50,11 @@ def build_reservation(
     )
 
 
+def schedules_at(reservation: QueueReservation, second: int) -> tuple[Schedule, ...]:
+    """Return the schedules of a reservation, as found out at a second since the epoch."""
+    return expand_all(sorted(schedules_of(reservation)), second)
+
+
 class ReservedWorld(BudgetWorld):
     """The quotas top, vision and speech, and the queue q; it is 16:00 on a Thursday."""
 
@@ -65,8 +71,7 @@ class ReservedWorld(BudgetWorld):
 
     def tell(self, reservation: QueueReservation) -> list[str]:
         """Tell the engine a reservation, as the scheduler does; return which units start."""
-        schedules = expand_all(sorted(schedules_of(reservation)), self.second)
-        self.workers.wake(self.engine.on_schedules(schedules))
+        self.workers.wake(self.engine.on_schedules(schedules_at(reservation, self.second)))
         self.workers.wake(self.engine.on_reservation(reservation))
         return self.rest()
 

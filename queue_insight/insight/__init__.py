@@ -4,8 +4,9 @@
 - ``changes``: the smallest changes that would start it now. ``trials`` tries each ``change`` on a
   fork; ``question`` is the unit that is asked about. One module per kind of change:
   ``limit_changes`` (with ``raise_search`` and ``limit_edits``), ``end_changes``,
-  ``demand_changes``, ``place_changes``, ``queue_changes``; ``combined_changes`` makes several of
-  them where none is enough alone, and ``wait_change`` says what waiting does (``lookahead``).
+  ``budget_changes``, ``time_changes``, ``demand_changes``, ``place_changes``, ``queue_changes``;
+  ``combined_changes`` makes several of them where none is enough alone, and ``wait_change`` says
+  what waiting does (``lookahead``).
 - ``admitted``: what a unit was admitted on, what it borrows, and what could evict it.
 - ``fitting``: which units nothing keeps from starting; ``queue_source``: which quota a queue
   follows.

@@ -1,6 +1,6 @@
-"""A budget with more in it, or a shorter time to run, with which a unit starts now. Pure.
+"""A budget with more in it, with which a unit starts now. Pure.
 
-Both come from what the budget lacks for the unit. Units ahead take their share first, and another
+It comes from what the budget lacks for the unit. Units ahead take their share first, and another
 budget may refuse what one lets pass: so the engine is asked again, and what it lacks then is added.
 """
 
@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from queue_insight.insight.change import Change, ChangeKind, Patch, merge_patches, patch_of
-from queue_insight.insight.place_changes import declare_at_most
 from queue_insight.insight.question import Question, find_deciding
 from queue_insight.insight.trials import Edit
 from queue_scheduler.decision import Reason, Refusal
@@ -22,11 +21,10 @@ from queue_scheduler.tenants.budget_accounts import accounts_of
 from queue_scheduler.tenants.budget_rules import AMOUNT, BudgetRule
 from queue_scheduler.tenants.budgets import describe
 from queue_scheduler.tenants.hours import MILLI, in_decimals
-from shared_api.durations import seconds_in_words
 from shared_api.objects.quota_policy import Budget, QuotaPolicy
 
 MAX_STEPS: Final = 6
-"""Raises, and shorter times, until the unit starts; each is one trial."""
+"""Raises until the unit starts; each is one trial."""
 
 _API_VERSION: Final = "scheduling.x-k8s.io/v1alpha1"
 
@@ -44,12 +42,16 @@ _Limits = dict[_Place, int]
 
 
 def find_budget_changes(question: Question) -> Iterator[Change]:
-    """Yield what lets a unit start that budgets refuse: more in them, or a shorter time."""
-    if Reason.BUDGET_SPENT not in question.reasons:
-        return
-    for change in (_raise(question), _declare(question)):
-        if change is not None:
-            yield change
+    """Yield what lets a unit start that budgets refuse: more in them."""
+    change = _raise(question) if Reason.BUDGET_SPENT in question.reasons else None
+    if change is not None:
+        yield change
+
+
+def find_rule(engine: Engine, refusal: Refusal) -> BudgetRule | None:
+    """Return the budget that a refusal is by; None: it is gone."""
+    accounts = accounts_of(engine.usage.budgets.accounts, refusal.quota)
+    return next((each.rule for each in accounts if describe(each) == refusal.detail), None)
 
 
 def _refused(question: Question, engine: Engine) -> list[Refusal]:
@@ -93,7 +95,7 @@ def _raised(limits: _Limits, engine: Engine, refused: Iterable[Refusal]) -> _Lim
     """Return limits that have what these refusals lack as well."""
     found = dict(limits)
     for refusal in refused:
-        rule, lacks = _rule_of(engine, refusal), refusal.budget
+        rule, lacks = find_rule(engine, refusal), refusal.budget
         # What has to declare a time starts with no budget, however large.
         if rule is not None and lacks is not None and not lacks.declares_nothing:
             # Where nothing is needed, anything that is left is enough.
@@ -101,11 +103,6 @@ def _raised(limits: _Limits, engine: Engine, refused: Iterable[Refusal]) -> _Lim
             target = -(-(rule.limit + missing) * MILLI // rule.scale)
             found[_Place(rule.policy, rule.index, refusal.quota)] = target
     return found
-
-
-def _rule_of(engine: Engine, refusal: Refusal) -> BudgetRule | None:
-    accounts = accounts_of(engine.usage.budgets.accounts, refusal.quota)
-    return next((each.rule for each in accounts if describe(each) == refusal.detail), None)
 
 
 def _edit(
@@ -167,35 +164,3 @@ def _in_words(engine: Engine, limits: _Limits) -> str:
             f"{place.entry}) to at least {in_decimals(target, MILLI)}"
         )
     return ", and ".join(texts)
-
-
-# --- a shorter time -------------------------------------------------------------------------------
-
-
-def _declare(question: Question) -> Change | None:
-    """Return the longest time to declare with which the unit starts."""
-    engine = question.engine
-    past = question.record.unit.status.accumulated_past_execution_time_seconds or 0
-    tried: int | None = None
-    for _ in range(MAX_STEPS):
-        fits = [_longest(question, engine, each) for each in _refused(question, engine)]
-        seconds = min(fits, default=0)
-        if seconds <= 0 or (tried is not None and seconds >= tried):
-            return None
-        tried = seconds
-        text = f"Declare that it runs for at most {seconds_in_words(seconds)}"
-        change = declare_at_most(question, seconds + past, f"{text}: then its budget has room.")
-        if isinstance(change, Change):
-            return change
-        engine = change
-    return None
-
-
-def _longest(question: Question, engine: Engine, refusal: Refusal) -> int:
-    """Return the longest time with which a budget has room for a unit; 0: none."""
-    lacks, rule, info = refusal.budget, _rule_of(engine, refusal), question.info
-    if lacks is None or rule is None or info is None or not rule.is_reserved:
-        return 0
-    if not lacks.declares_nothing:
-        return lacks.would_start_seconds
-    return max(0, lacks.left) // max(1, rule.rate_of(info.demand.total))

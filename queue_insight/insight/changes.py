@@ -23,6 +23,7 @@ from queue_insight.insight.limit_changes import find_limit_changes
 from queue_insight.insight.place_changes import find_place_changes
 from queue_insight.insight.question import Question
 from queue_insight.insight.queue_changes import find_queue_changes
+from queue_insight.insight.time_changes import find_time_changes
 from queue_insight.insight.trials import SpentError, Trials, never_late
 from queue_insight.insight.wait_change import find_wait
 from queue_scheduler.engine.engine import Engine
@@ -96,6 +97,7 @@ _FINDERS: Final[tuple[Callable[[Question], Iterator[Change]], ...]] = (
     find_wait,
     find_limit_changes,
     find_budget_changes,
+    find_time_changes,
     find_end_changes,
     find_demand_changes,
     find_place_changes,

@@ -12,12 +12,10 @@ from queue_insight.dump.take import take_dump
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from queue_scheduler.reservations.expansion import expand_all
-from queue_scheduler.reservations.queue_reservations import schedules_of
 from shared_api.objects.queue_reservation import QueueReservation, ReservationScope
 from tests.properties.real_quotas import new_engine
 from tests.properties.test_dumps import AT
-from tests.reserved_world import build_reservation, build_spec
+from tests.reserved_world import build_reservation, build_spec, schedules_at
 
 SECOND = int(AT.wall.timestamp())
 SPEC = build_spec(
@@ -44,7 +42,7 @@ def told() -> Engine:
 
 
 def tell(engine: Engine, reservation: QueueReservation) -> None:
-    engine.on_schedules(expand_all(sorted(schedules_of(reservation)), SECOND))
+    engine.on_schedules(schedules_at(reservation, SECOND))
     engine.on_reservation(reservation)
 
 

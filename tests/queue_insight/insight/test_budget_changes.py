@@ -1,4 +1,4 @@
-"""What starts a unit that a budget refuses: more in the budget, or a shorter time to run."""
+"""What starts a unit that a budget refuses: more in the budget."""
 
 from __future__ import annotations
 
@@ -82,29 +82,8 @@ def test_an_amount_is_raised() -> None:
     assert change.patches[0].operations[1]["value"] == "30"
 
 
-def test_a_shorter_time_starts_it() -> None:
-    world = spent()
-    assert world.ask("waits", 1, 4) == []
-    change = the(changes(world, "waits"), "executionTime")
-    assert change.description == ("Declare that it runs for at most 2 h: then its budget has room.")
-    assert (change.sufficient, change.minimal) == (True, True)
-    assert change.patches[0].patch == {"spec": {"maximumExecutionTimeSeconds": 7200}}
-
-
-def test_one_that_must_declare_a_time_is_told_the_longest() -> None:
-    world = spent(budget(10, undeclared="Refuse"))
-    assert world.ask("waits", 1, None) == []
-    assert "at most 2 h" in the(changes(world, "waits"), "executionTime").description
-
-
 @pytest.mark.parametrize("kind", ["budget", "executionTime"])
 def test_nothing_is_said_that_does_not_start_it(kind: str) -> None:
     world = spent(cpu=2)
     assert world.ask("waits", 1, 4) == [], "there is no room either"
     assert of_kind(changes(world, "waits"), kind) == []
-
-
-def test_the_smallest_refused_time_is_nothing() -> None:
-    world = spent(budget(8))
-    assert world.ask("waits", 1, 4) == []
-    assert of_kind(changes(world, "waits"), "executionTime") == []

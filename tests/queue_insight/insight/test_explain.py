@@ -13,12 +13,10 @@ from queue_scheduler.debug_api.hiding import OF_OTHERS, hide
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.reservations.expansion import expand_all
-from queue_scheduler.reservations.queue_reservations import schedules_of
 from shared_api.well_known_labels import MAX_DEPTH, STOP_POLICY
 from tests.properties.engine_kit import wall_time
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, ShellKit
-from tests.reserved_world import build_reservation, build_spec
+from tests.reserved_world import build_reservation, build_spec, schedules_at
 
 NOW = wall_time(1_800_000_000)
 NEEDS = "needs more cpu than the max of quota team leaves: missing 1 (limit 4, used 3, requested 2)"
@@ -72,7 +70,7 @@ def test_a_unit_that_is_larger_than_its_quota_never_starts(kit: ShellKit, api: A
 def reserve(kit: ShellKit, rrule: str = "") -> None:
     """Reserve an hour, an hour from now."""
     reservation = build_reservation(spec=build_spec("2027-01-15T09:00", duration="1h", rrule=rrule))
-    schedules = expand_all(sorted(schedules_of(reservation)), int(NOW.timestamp()))
+    schedules = schedules_at(reservation, int(NOW.timestamp()))
     kit.shared.apply(Engine.on_schedules, schedules)
     kit.shared.apply(Engine.on_reservation, reservation)
 

@@ -14,8 +14,6 @@ from queue_insight.insight.trials import Trials
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.quota.quota_settings import QuotaMode
-from queue_scheduler.reservations.expansion import expand_all
-from queue_scheduler.reservations.queue_reservations import schedules_of
 from tests.budget_world import BudgetWorld, budget
 from tests.properties.engine_kit import (
     build_pod,
@@ -33,7 +31,7 @@ from tests.queue_insight.insight.changes_kit import (
     eight_of_sixteen,
     names,
 )
-from tests.reserved_world import build_reservation, build_spec
+from tests.reserved_world import build_reservation, build_spec, schedules_at
 
 
 def ahead(cluster: SmallCluster, name: str) -> Lookahead:
@@ -122,8 +120,7 @@ def test_a_window_passes_without_an_end() -> None:
     cluster = SmallCluster()
     start = f"{WALL + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
     reservation = build_reservation(spec=build_spec(start))
-    schedules = expand_all(sorted(schedules_of(reservation)), int(WALL.timestamp()))
-    cluster.engine.on_schedules(schedules)
+    cluster.engine.on_schedules(schedules_at(reservation, int(WALL.timestamp())))
     cluster.engine.on_reservation(reservation)
     cluster.wait("new", cpu=1)
     assert ahead(cluster, "new").course is Course.UNKNOWN

@@ -15,8 +15,6 @@ from queue_scheduler.decision import Moment
 from queue_scheduler.engine.deadlines import Timeouts
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.strict_mode import StrictMode
-from queue_scheduler.reservations.expansion import expand_all
-from queue_scheduler.reservations.queue_reservations import schedules_of
 from queue_scheduler.tenants.ledger import Ledger
 from shared_api.objects.queue import AdmissionCheckReference
 from shared_api.objects.queue_unit import AdmissionCheckState
@@ -32,7 +30,7 @@ from shared_api.well_known_labels import (
 )
 from tests.properties.engine_kit import build_pod, build_queue, changed, declaring
 from tests.queue_insight.insight.virtual_town import RUN, Story, job, town_engine
-from tests.reserved_world import build_reservation, build_spec
+from tests.reserved_world import build_reservation, build_spec, schedules_at
 
 TIMEOUTS = Timeouts(checks_seconds=300.0, nodes_seconds=60.0)
 
@@ -54,8 +52,7 @@ def test_a_job_that_would_run_into_a_window_waits_until_it_is_over() -> None:
     engine = town_engine()
     start = f"{EPOCH + timedelta(seconds=50):%Y-%m-%dT%H:%M:%SZ}"
     reservation = build_reservation(spec=build_spec(start, duration="100s", margin="0"))
-    schedules = expand_all(sorted(schedules_of(reservation)), int(EPOCH.timestamp()))
-    engine.on_schedules(schedules)
+    engine.on_schedules(schedules_at(reservation, int(EPOCH.timestamp())))
     engine.on_reservation(reservation)
     arrivals = [(0.0, declaring(job("long"), 51)), (0.0, declaring(job("short"), 50))]
     story = Story(engine, arrivals, seconds={"short": 50.0})

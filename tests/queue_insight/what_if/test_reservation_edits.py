@@ -10,12 +10,10 @@ import pytest
 from queue_insight.what_if.apply import apply_edits
 from queue_insight.what_if.edit import Edit, EditError
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.reservations.expansion import expand_all
-from queue_scheduler.reservations.queue_reservations import schedules_of
 from shared_api.objects.queue_reservation import ReservationScope
 from tests.budget_world import at
 from tests.properties.engine_kit import new_engine
-from tests.reserved_world import build_reservation, build_spec
+from tests.reserved_world import build_reservation, build_spec, schedules_at
 
 WALL = datetime(2026, 12, 3, 16, tzinfo=UTC)
 T1 = at("2026-12-03T18:00")
@@ -26,7 +24,7 @@ def edited(*edits: Edit) -> Engine:
     engine, _ = new_engine()
     spec = build_spec(scope=ReservationScope(quotas=("a",)))
     reservation = build_reservation(spec=spec)
-    engine.on_schedules(expand_all(sorted(schedules_of(reservation)), int(WALL.timestamp())))
+    engine.on_schedules(schedules_at(reservation, int(WALL.timestamp())))
     engine.on_reservation(reservation)
     apply_edits(engine, edits, WALL)
     return engine
