@@ -691,6 +691,7 @@ def _build_unit_controllers(
     controllers.follow_growth()
     controllers.report_pods_elsewhere()
     controllers.follow_budgets()
+    controllers.follow_windows()
     controllers.follow_evictions(caches.pods)
     controllers.follow_nodes(caches.queues, flags.verdict_seconds, metrics.on_without_nodes)
     return controllers.follow_checks(caches.queues, configuration.admission_check_seconds, metrics)

@@ -36,6 +36,9 @@ BUDGET_SPENT: Final = "BudgetSpent"
 """A budget with `enforce: Stop` is spent, and its grace is over: the unit is pending again once it
 is free."""
 
+RESERVED_FOR: Final = "ReservedFor"
+"""A window begins in which no unit must run: the unit is pending again once it is free."""
+
 _BACKOFF_REASONS: Final = frozenset({BACKOFF_TIMEOUT, ADMISSION_CHECK})
 """After an eviction for one of these reasons, a unit backs off before it is pending again."""
 

@@ -29,7 +29,7 @@ from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.tenants.budget_rules import Enforce
 from queue_scheduler.tenants.periods import Period
 from shared_api import evictions, queue_unit_phases
-from shared_api.objects.queue_reservation import START, WAIT
+from shared_api.objects.queue_reservation import CONTINUE, EVICT, START, WAIT
 from shared_api.objects.quota_policy import COUNT, DECLARED, FORGIVE, REFUSE
 from shared_api.queue_unit_phases import Phase
 from shared_api.submitters import NAMESPACE_USER
@@ -99,6 +99,7 @@ _KNOWN: Final = (
     | frozenset(("evicted", "deleted", "koord-queue-controllers", KIND))
     | frozenset(("user", "group", "namespace", "quota", "Within", "First"))
     | frozenset((*Period, *Enforce, "UTC", DECLARED, REFUSE, COUNT, FORGIVE, WAIT, START))
+    | frozenset((CONTINUE, EVICT))
     | frozenset(("Default", "ReservedCPUsOnly", "ReservedCPUsIgnored"))
 )
 """Words that fields of `_CHECKED` have."""
@@ -112,7 +113,7 @@ _CHECKED: Final = frozenset(
         *("deletionTimestamp", "lastTransitionTime", "lastUpdateTime", "lastAllocateTime"),
         *("jobCreationTimestamp", "lastTime", "oversellRate", "takenAt", "notCarried", "until"),
         *("period", "timeZone", "time_zone", "enforce", "reserve", "undeclared", "grace", "debt"),
-        *("start", "duration", "rrule", "margin"),
+        *("start", "duration", "rrule", "margin", "atStart"),
     )
 )
 """Fields that keep what is `_HARMLESS` or `_KNOWN`."""

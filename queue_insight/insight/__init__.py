@@ -12,7 +12,7 @@
   follows.
 - ``finished_run``: what is kept of a unit that has ended.
 - ``virtual_cluster``: runs an engine forward in virtual time, and plays what is outside of it;
-  ``agenda`` has its events.
+  ``agenda`` has its events. ``budget_events`` and ``window_events`` evict as time passes.
 - ``explanation_texts``: explanations as text; the refusals in them are worded by
   ``queue_scheduler.refusal_texts``.
 

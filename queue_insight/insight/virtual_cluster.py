@@ -9,6 +9,7 @@ that for an engine of its own: a new one (a replay) or a fork (a forecast)::
     Preempt        --> requests are written --> the victims' pods are gone --> they are free again
     a timer ends   --> what `engine.deadlines` says (backoff, checks, nodes, pods, a queue's rest)
     a budget ends  --> with `Stop`, requests to its units are written (`budget_events`)
+    a window nears --> with `Evict`, requests to what runs are written (`window_events`)
 
 The engine takes everything that happens at one moment before queues are asked at that moment. What
 is written are the patches of `unit_writes`, which the shells send as well; only `engine.deadlines`
@@ -28,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from math import inf
 from typing import Final
 
@@ -37,6 +39,7 @@ from msgspec.structs import replace
 from queue_insight.insight.agenda import Agenda
 from queue_insight.insight.budget_events import BudgetEvents
 from queue_insight.insight.trials import SpentError, never_late
+from queue_insight.insight.window_events import WindowEvents
 from queue_scheduler.cache.admission_check_rules import (
     READY,
     AddEntries,
@@ -83,6 +86,7 @@ from shared_api.evictions import (
     ADMISSION_CHECK,
     BACKOFF_TIMEOUT,
     BUDGET_SPENT,
+    RESERVED_FOR,
     RUNNING_TIMEOUT_MESSAGE,
 )
 from shared_api.objects.meta import Uid, find_condition
@@ -218,7 +222,8 @@ class VirtualCluster:
         self._asking: dict[str, None] = {}
         self._alarms: dict[str, float] = {}
         self._version = last_version(engine.units)
-        self.budgets = BudgetEvents(engine, self.agenda, self._stop_for_budget)
+        self.budgets = BudgetEvents(engine, self.agenda, partial(self._ask_out, BUDGET_SPENT))
+        self._windows = WindowEvents(engine, self.agenda, partial(self._ask_out, RESERVED_FOR))
         self._tell_time()
         self._take_over()
         self._next_arrival()
@@ -312,6 +317,7 @@ class VirtualCluster:
             elif isinstance(decision, Preempt):
                 self._evict(decision)
         self.budgets.plan()
+        self._windows.plan()
 
     def _wake(self, queues: Iterable[str]) -> None:
         for queue in queues:
@@ -439,10 +445,10 @@ class VirtualCluster:
         unit = self._write_by(key, lambda record: build_removal(record, self.wall))
         self._report(EventKind.EVICTED, unit)
 
-    def _stop_for_budget(self, key: str, why: str) -> None:
-        """Request the eviction of a unit whose budget is spent."""
+    def _ask_out(self, reason: str, key: str, why: str) -> None:
+        """Request the eviction of a unit whose budget is spent, or that would run in a window."""
         unit = self._write_by(
-            key, lambda record: build_request(record.unit, BUDGET_SPENT, why, self.wall)
+            key, lambda record: build_request(record.unit, reason, why, self.wall)
         )
         self._report(EventKind.EVICTED, unit)
 

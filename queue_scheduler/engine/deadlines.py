@@ -58,6 +58,9 @@ be asked again; `queue_due_at` returns the same at any time::
 inactive checks once they have been inactive for `ACTIVITY_SECONDS` (`activity_reported_at`). A unit
 whose admission the server refuses stands aside for `cycles.dequeue_cycle.ASIDE`.
 
+*Windows.* Those of a reservation with `atStart: Evict` evict what runs, from `grace` before they
+begin until they end (`evicting_windows`).
+
 *Pods.* One of no unit that no scheduler has tried to bind is stuck after
 `cache.untried_pods.UNTRIED_SECONDS`: `Engine.on_time` tells the engine that this time has come.
 

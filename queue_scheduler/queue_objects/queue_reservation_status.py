@@ -133,7 +133,10 @@ def _judge(engine: Engine, stated: StatedReservation) -> tuple[str, str]:
         more = f" and {len(missing) - MAX_LISTED} more" if len(missing) > MAX_LISTED else ""
         named = ", ".join(missing[:MAX_LISTED])
         return QUOTA_MISSING, f"there is no quota {named}{more}; it counts once there is"
-    return READY, "units must have ended before each window, by the time that they declare"
+    text = "units must have ended before each window, by the time that they declare"
+    if rule.grace is not None:
+        text += f"; what still runs {rule.grace} seconds before one is evicted"
+    return READY, text
 
 
 def _why_none(stated: StatedReservation) -> str:

@@ -6,13 +6,22 @@ under; and no schema can tell whether there is such a day or time zone (`expansi
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
 from queue_scheduler.reservations.schedules import Schedule, Window
 from shared_api.durations import DurationError, parse_duration
-from shared_api.objects.queue_reservation import MAX_QUOTAS, START, WAIT, QueueReservationSpec
+from shared_api.objects.queue_reservation import (
+    CONTINUE,
+    EVICT,
+    MAX_QUOTAS,
+    START,
+    WAIT,
+    QueueReservationSpec,
+)
+from shared_api.timestamps import rfc3339
 
 FOR_EVER: Final = 10**10
 """Seconds, some 300 years: what is assumed of units that are to wait until windows are over."""
@@ -34,6 +43,8 @@ class ReservationRule(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         margin: The seconds before a window at which units must have ended.
         assumed: The seconds that units are assumed to run that declare no time; None: these start
             until a window begins.
+        grace: The seconds before a window at which units are evicted that still run, not more than
+            `margin`; None: these run on.
     """
 
     name: str
@@ -43,10 +54,20 @@ class ReservationRule(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     at: int
     margin: int
     assumed: int | None
+    grace: int | None = None
 
     def latest_undeclared(self, window: Window) -> int:
         """Return the last second before a window at which units start that declare no time."""
-        return window.start - (1 if self.assumed is None else self.assumed + self.margin)
+        if self.assumed is None:
+            return window.start - (self.grace or 0) - 1
+        return window.start - self.assumed - self.margin
+
+    def evicts_for(self, second: int) -> Window | None:
+        """Return the window for which units are evicted that run at a second; None: for none."""
+        if self.grace is None:
+            return None
+        windows = (each for each in self.windows if each.end > second)
+        return next((each for each in windows if each.start - self.grace <= second), None)
 
     def refuses_all_of(self, before: ReservationRule) -> bool:
         """Return whether it refuses all that one does whose place it takes, as of its `at`."""
@@ -54,9 +75,15 @@ class ReservationRule(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return (
             self.margin >= before.margin
             and (self.assumed or 0) >= (before.assumed or 0)
+            and (self.grace or 0) >= (before.grace or 0)
             and (self.quotas is None or self.quotas == before.quotas)
             and left.issubset(self.windows)
         )
+
+
+def describe_span(window: Window) -> str:
+    """Return from when to when a window is, as a text for users."""
+    return " to ".join(rfc3339(datetime.fromtimestamp(each, UTC)) for each in window)
 
 
 def read_reservation(
@@ -83,15 +110,24 @@ def read_reservation(
         raise ReservationError("start: there are too many reservations at other times")
     if schedule.problem:
         raise ReservationError(schedule.problem)
+    margin, grace = _read_seconds("margin", spec.margin), _read_grace(spec)
     return ReservationRule(
         name=name,
         quotas=None if scope.all else tuple(dict.fromkeys(scope.quotas)),
         windows=schedule.windows,
         goes_on=schedule.goes_on,
         at=schedule.at,
-        margin=_read_seconds("margin", spec.margin),
+        margin=max(margin, grace or 0),  # what starts is not evicted if it ends as it declares
         assumed=_read_undeclared(spec.undeclared),
+        grace=grace,
     )
+
+
+def _read_grace(spec: QueueReservationSpec) -> int | None:
+    if spec.at_start not in {CONTINUE, EVICT}:
+        raise ReservationError(f"atStart: must be {CONTINUE} or {EVICT}")
+    grace = _read_seconds("grace", spec.grace)
+    return grace if spec.at_start == EVICT else None
 
 
 def _read_undeclared(text: str) -> int | None:

@@ -10,7 +10,7 @@ room that others free, so it is no head, holds back nobody, and evicts nobody.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -69,6 +69,35 @@ class _OfQuota(msgspec.Struct, frozen=True, gc=False):
             return self.undeclared, 0, self.is_never
         need = max(seconds, 1)  # what has no time left starts before a window, like a second
         return self.declared, need, self.longest is not None and need > self.longest
+
+
+class EvictingWindows:
+    """The windows for which units are evicted at one second.
+
+    Args:
+        windows: Those, each with its reservation.
+        names_of: Returns the names of the reservations that concern a quota.
+    """
+
+    def __init__(
+        self,
+        windows: tuple[tuple[ReservationRule, Window], ...],
+        names_of: Callable[[str], Container[str]],
+    ) -> None:
+        self._windows = windows
+        self._names_of = names_of
+        self._by_quota: dict[str, tuple[ReservationRule, Window] | None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._windows)
+
+    def of_quota(self, quota: str) -> tuple[ReservationRule, Window] | None:
+        """Return the first of those that concern a quota, with its reservation; None: none does."""
+        if quota not in self._by_quota:
+            names = self._names_of(quota)
+            found = (each for each in self._windows if each[0].name in names)
+            self._by_quota[quota] = next(found, None)
+        return self._by_quota[quota]
 
 
 class Windows:
@@ -158,6 +187,19 @@ class Windows:
                 if second + need <= bar.latest:
                     return
                 yield _refuse(info, of_quota, bar, second)
+
+    def evicting(self, second: int) -> EvictingWindows:
+        """Return the windows for which units are evicted that run at a second."""
+        found = ((rule, rule.evicts_for(second)) for rule in self._rules)
+        return EvictingWindows(
+            tuple((rule, window) for rule, window in found if window is not None), self._names_of
+        )
+
+    def next_eviction(self, second: int) -> int | None:
+        """Return the first second after this one at which units are evicted; None: none."""
+        graces = ((rule, rule.grace) for rule in self._rules if rule.grace is not None)
+        times = (each.start - grace for rule, grace in graces for each in rule.windows)
+        return min((each for each in times if each > second), default=None)
 
     # --- inside -------------------------------------------------------------------------------
 

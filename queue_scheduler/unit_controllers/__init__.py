@@ -10,9 +10,10 @@ Read in this order:
 6. ``eviction``: evictions of units that no job controller manages.
 7. ``pods_elsewhere``: tells of living pods that name another quota than their unit.
 8. ``spent_budgets``: tells of spent budgets, and evicts what runs on where they ask for that.
-9. ``queue_drain``: evicts what runs of a queue whose stop policy is HoldAndDrain.
-10. ``self_audit``: writes nothing, and compares all units with the caches each minute.
-11. ``setup``: puts them together, and follows which checks the cluster has.
+9. ``window_evictions``: evicts what runs as a window of a reservation begins that asks for that.
+10. ``queue_drain``: evicts what runs of a queue whose stop policy is HoldAndDrain.
+11. ``self_audit``: writes nothing, and compares all units with the caches each minute.
+12. ``setup``: puts them together, and follows which checks the cluster has.
 
 Not here: decisions about the order (``queue_scheduler.engine``), and when a unit is due
 (``queue_scheduler.engine.deadlines``).

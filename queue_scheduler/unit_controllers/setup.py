@@ -22,6 +22,7 @@ from queue_scheduler.unit_controllers.requeue import BackoffRequeue
 from queue_scheduler.unit_controllers.scale_up import ScaleUp
 from queue_scheduler.unit_controllers.spent_budgets import SpentBudgets
 from queue_scheduler.unit_controllers.unit_reconciler import UnitAccess
+from queue_scheduler.unit_controllers.window_evictions import WindowEvictions
 from shared_api.client.discovery import served_version
 from shared_api.client.resource_client import ResourceClient, ResourceType
 from shared_api.client.resource_types import ADMISSION_CHECK_VERSIONS
@@ -86,6 +87,11 @@ class UnitControllers:
         """Tell of spent budgets, and evict units where a budget asks for that."""
         run, access = self._access("spent-budgets")
         run(SpentBudgets(access, self._parts.clock).step)
+
+    def follow_windows(self) -> None:
+        """Evict what runs as a window begins, where its reservation asks for that."""
+        run, access = self._access("window-evictions")
+        run(WindowEvictions(access, self._parts.clock).step)
 
     def follow_evictions(self, pods: SharedInformer[Pod]) -> None:
         """Do the job's side for units without controllers."""

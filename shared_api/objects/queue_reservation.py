@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from shared_api.objects.field_schema import (
+    LABEL_LENGTH,
     REQUIRED,
     flag,
     int64,
@@ -34,6 +35,9 @@ RRULE_LENGTH: Final = 512
 
 WAIT: Final = "Wait"
 START: Final = "Start"
+
+CONTINUE: Final = "Continue"
+EVICT: Final = "Evict"
 
 _NOT_BLANK: Final = r"^\S(.*\S)?$"
 _TIME: Final = "([0-9]+([.][0-9]+)?(ms|s|m|h))+"
@@ -133,6 +137,24 @@ class QueueReservationSpec(WireStruct, frozen=True):
             pattern=f"^({WAIT}|{START}|{_TIME})$",
         ),
     ] = "24h"
+    at_start: Annotated[
+        str,
+        text(
+            "What becomes of units that still run when a window begins. Continue, the default: they"
+            " run on. Evict: they are evicted before it, and start again after it.",
+            longest=LABEL_LENGTH,
+            choices=(CONTINUE, EVICT),
+        ),
+    ] = CONTINUE
+    grace: Annotated[
+        str,
+        text(
+            "With Evict: how long before a window what still runs is evicted; nothing starts from"
+            " then on. Default: 5m.",
+            longest=DURATION_LENGTH,
+            pattern=f"^({_TIME}|0)$",
+        ),
+    ] = "5m"
 
 
 class ReservedWindow(WireStruct, frozen=True):

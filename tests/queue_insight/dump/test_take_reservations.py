@@ -23,6 +23,7 @@ SPEC = build_spec(
     time_zone="Europe/Berlin",
     rrule="FREQ=WEEKLY;BYDAY=TH,SU",
     undeclared="Wait",
+    at_start="Evict",
 )
 
 
@@ -81,7 +82,7 @@ def test_names_are_renamed_and_windows_stay() -> None:
     before = told().reservations.rules()
     rules = engine.reservations.rules()
     assert [each.windows for each in rules] == [each.windows for each in before]
-    assert all(each.windows for each in rules)
+    assert all(each.windows and each.grace == 300 for each in rules)
     (quota,) = data.reservations.objects[0].spec.scope.quotas
     assert engine.usage.windows.concern(quota)
     assert data.reservations.objects[0].spec.rrule == SPEC.rrule

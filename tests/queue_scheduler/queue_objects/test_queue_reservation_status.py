@@ -11,8 +11,6 @@ from queue_scheduler.queue_objects.queue_reservation_status import (
     ReservationFigures,
 )
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from queue_scheduler.reservations.expansion import expand_all
-from queue_scheduler.reservations.queue_reservations import schedules_of
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue_reservation import (
     MAX_SHOWN,
@@ -24,7 +22,7 @@ from shared_api.objects.queue_reservation import (
 from tests.budget_world import at
 from tests.properties.engine_kit import build_quota
 from tests.properties.real_quotas import new_engine
-from tests.reserved_world import build_reservation, build_spec
+from tests.reserved_world import build_reservation, build_spec, schedules_at
 
 NOW = Timestamp("2026-12-03T16:00:00Z")
 SECOND = at("2026-12-03T16:00")
@@ -35,7 +33,7 @@ def told(*reservations: QueueReservation) -> Engine:
     engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
     engine.on_quota(build_quota("a", cpu=1))
     for each in reservations:
-        engine.on_schedules(expand_all(sorted(schedules_of(each)), SECOND))
+        engine.on_schedules(schedules_at(each, SECOND))
         engine.on_reservation(each)
     return engine
 
@@ -93,6 +91,18 @@ READY_TEXT = "units must have ended before each window, by the time that they de
             "UnreadableReservation",
             "undeclared: must be more than 0, or Wait or Start",
             id="nothing is assumed",
+        ),
+        pytest.param(
+            build_spec(at_start="Evict", grace="90s"),
+            "Ready",
+            f"{READY_TEXT}; what still runs 90 seconds before one is evicted",
+            id="it evicts",
+        ),
+        pytest.param(
+            build_spec(at_start="Stop"),
+            "UnreadableReservation",
+            "atStart: must be Continue or Evict",
+            id="something else at the start",
         ),
         pytest.param(
             build_spec(scope=ReservationScope()),
