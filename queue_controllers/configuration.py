@@ -147,6 +147,7 @@ class GeneralOptions(
     priority_from: Literal["any", "class"] = "any"
     kueue: KueueOption = msgspec.field(name="leaveToKueue", default="auto")
     admission_preview: bool = False
+    delete_lost_pods: bool = False
     reservations: ReservationOptions = ReservationOptions()
     kinds: tuple[DeclaredKind, ...] = ()
 
@@ -385,6 +386,7 @@ def settings_of(key: str, flags: Flags, configuration: Configuration) -> JobSett
         full_pod_templates=full,
         schedule_admission_label=general.schedule_admission_label,
         report_unqueued_jobs=general.report_unqueued_jobs,
+        deletes_lost_pods=general.delete_lost_pods,
         keeps_grants=flags.keep_grants,
         running_timeout_seconds=parse_seconds(own.running_timeout),
         partial_running_timeout_seconds=parse_seconds(own.partial_running_timeout),

@@ -31,6 +31,14 @@ from queue_controllers.decision.owners import NotReadError
 from queue_controllers.extension_server import STEP_SECONDS, ExtensionServer, ServerParts
 from queue_controllers.job_families.gated_pods import GatedPods, PodGroup, Sizer
 from queue_controllers.jobframework.generic_job import ApiJob, GenericJob, JobKind, OtherObject
+from queue_controllers.lost_pods.lost_nodes import WatchedNode, slim_node
+from queue_controllers.lost_pods.lost_pod_controller import (
+    LOST_PODS,
+    LostPodCaches,
+    LostPodController,
+)
+from queue_controllers.lost_pods.pod_deleter import WATCHED_NODES, PodDeleter
+from queue_controllers.lost_pods.stated_times import StatedTimes
 from queue_controllers.metrics import ControllersMetrics
 from queue_controllers.reconcile.execute import Executor
 from queue_controllers.reconcile.gated_pod_executor import HELD_PODS, GatedPodExecutor
@@ -206,7 +214,8 @@ class Controllers:
         turns = take_turns(each.kind for each in kinds)
         self._units = self._follow_units(by_namespace=configuration.general.report_unqueued_jobs)
         self._slimmer = JobTrimmer()
-        self._pods = self._follow_pods(kinds)
+        by_node = configuration.general.delete_lost_pods
+        self._pods = _follow_pods(self._informers, kinds, self._slimmer, by_node=by_node)
         self._sizes = self._follow_sizes(kinds)
         self._namespaces = self._informers.make(NAMESPACES, IndexedStore())
         self._classes = self._informers.make(PRIORITY_CLASSES, IndexedStore())
@@ -242,6 +251,7 @@ class Controllers:
         parts = self._built_parts(turns)
         self.servers = _build_servers(parts, kinds, flags, configuration)
         self.reservations = _build_reservations(parts, self.servers, flags, configuration)
+        self.lost_pods = _build_lost_pods(parts, self.servers, configuration)
         self._subscribe()
 
     # --- parts --------------------------------------------------------------------------------
@@ -282,15 +292,6 @@ class Controllers:
             indexes=unit_indexes(by_namespace=by_namespace), transform=Compactor().compact
         )
         return self._informers.make(QUEUE_UNITS, units)
-
-    def _follow_pods(self, kinds: Sequence[GenericJob[Any]]) -> SharedInformer[Pod]:
-        pods: IndexedStore[Pod] = IndexedStore(
-            indexes=pod_indexes(kinds), transform=slimmer_for(kinds, self._slimmer)
-        )
-        # Fields that affect a pod's placement are read only if pods are queued.
-        queues_pods = any(kind.kind.held_by_gates for kind in kinds)
-        pod_type: ResourceType[Any] = HELD_PODS if queues_pods else FOLLOWED_PODS
-        return self._informers.make(pod_type, pods, gather_seconds=PAUSE_SECONDS)
 
     def _follow_sizes(self, kinds: Sequence[GenericJob[Any]]) -> JobSizes:
         gated = (each for each in kinds if isinstance(each, GatedPods))
@@ -410,7 +411,9 @@ class Controllers:
         return (self._namespaces, self._units, self._pods)
 
     def _shared_informers(self) -> tuple[SharedInformer[Any], ...]:
-        return (*self._needed_informers(), *self._admission_informers.by_name().values())
+        nodes = () if self.lost_pods is None else (self.lost_pods.nodes,)
+        admission = self._admission_informers.by_name().values()
+        return (*self._needed_informers(), *admission, *nodes)
 
     def _kind_watches(self) -> tuple[KindWatch[Any], ...]:
         served = (server.watch for server in self.servers)
@@ -499,6 +502,8 @@ class Controllers:
             server.queue.shut_down()
         if self.reservations is not None:
             self.reservations.queue.shut_down()
+        if self.lost_pods is not None:
+            self.lost_pods.queue.shut_down()
         stop_all([*self.threads(), *self._debug_threads()], self._host.clock)
         self._dispatcher.stop()
         if self._debug is not None:
@@ -520,6 +525,8 @@ class Controllers:
         }
         checks |= self._admission.ready_checks()
         checks |= self._sizes.ready_checks()
+        if self.lost_pods is not None:
+            checks["nodes-synced"] = self.lost_pods.nodes.check_synced
         for server in self.servers:
             checks[f"{server.name}-synced"] = server.watch.check
         if self.reservations is not None:
@@ -534,6 +541,23 @@ class Controllers:
     def steps(self) -> list[Step]:
         """Return every step there is now, for a caller that runs them on one thread."""
         return [*(each.step for each in self._running_informers()), *self._steps]
+
+
+def _follow_pods(
+    informers: InformerFactory,
+    kinds: Sequence[GenericJob[Any]],
+    slimmer: JobTrimmer,
+    *,
+    by_node: bool,
+) -> SharedInformer[Pod]:
+    pods: IndexedStore[Pod] = IndexedStore(
+        indexes=pod_indexes(kinds, by_node=by_node),
+        transform=slimmer_for(kinds, slimmer, keeps_nodes=by_node),
+    )
+    # Fields that affect a pod's placement are read only if pods are queued.
+    queues_pods = any(kind.kind.held_by_gates for kind in kinds)
+    pod_type: ResourceType[Any] = HELD_PODS if queues_pods else FOLLOWED_PODS
+    return informers.make(pod_type, pods, gather_seconds=PAUSE_SECONDS)
 
 
 def _build_lookups(
@@ -739,6 +763,37 @@ def _build_reservations(
     names = [f"reservations-worker-{number}" for number in range(flags.workers)]
     workers += [parts.run(name, controller.step) for name in names]
     parts.metrics.show_reservations(store.__len__)
+    return controller
+
+
+def _build_lost_pods(
+    parts: _BuiltParts, servers: Sequence[ExtensionServer[Any]], configuration: Configuration
+) -> LostPodController | None:
+    if not configuration.general.delete_lost_pods:
+        return None
+    host, lookups = parts.host, parts.shared.lookups
+    nodes: IndexedStore[WatchedNode] = IndexedStore(transform=slim_node)
+    controller = LostPodController(
+        PodDeleter(host.client, host.leadership, parts.events),
+        StatedTimes(
+            servers,
+            parts.units.store,
+            above=lambda namespace, owner: lookups.owners(namespace).above(owner),
+        ),
+        LostPodCaches(pods=parts.pods.store, nodes=parts.informers.make(WATCHED_NODES, nodes)),
+        queue=WorkQueue(
+            host.clock,
+            backoff=lambda attempt: RETRY_BACKOFF.seconds(attempt, host.rng),
+            observer=host.metrics.work_queues.of_queue(LOST_PODS),
+            on_ready=lambda: worker.wake(),  # noqa: PLW0108 - the thread is made below
+        ),
+        clock=host.clock,
+        may_decide=parts.warmup.is_open,
+        observer=parts.metrics,
+    )
+    worker = parts.run(LOST_PODS, controller.step)
+    controller.nodes.add_handler(controller.on_node)
+    parts.pods.add_handler(controller.on_pod)
     return controller
 
 

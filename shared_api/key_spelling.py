@@ -54,6 +54,7 @@ _ANNOTATIONS: Final = (
     keys.MIN_RESOURCES,
     keys.BLOCK_FOR_TEST,
     keys.CHECKPOINTED_AT,
+    keys.DELETE_LOST_PODS_AFTER,
     keys.GATED_BY,
     keys.KUEUE_GATED_BY,
     keys.SUBMITTED_BY,

@@ -68,6 +68,10 @@ KUEUE_MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
 CHECKPOINTED_AT: Final = PREFIX + "checkpointed-at"
 """Annotation on jobs, copied to units: when the job last saved what it has computed (RFC 3339); an
 eviction loses only what came later. W: users and their programs. R: scheduler."""
+DELETE_LOST_PODS_AFTER: Final = PREFIX + "delete-lost-pods-after"
+"""Annotation on jobs: after which time its pods are deleted whose node is gone or unreachable; a
+duration, or seconds, of at least a minute. Not upstream's. W: users. R: controllers, if their
+setting `deleteLostPods` is on."""
 GATED_BY: Final = PREFIX + "gated-by"
 """Annotation on jobs and units: comma-separated names of what holds the job back, such as a
 workflow engine, which removes its name when the job may be queued. Only the names that the job has

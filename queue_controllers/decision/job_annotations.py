@@ -25,6 +25,7 @@ from shared_api.well_known_labels import (
     BACKOFF_TIMEOUT,
     CHECKPOINTED_AT,
     DEACTIVATION_MARKS,
+    DELETE_LOST_PODS_AFTER,
     FALSE_TEXTS,
     MAX_EXEC_TIME,
     MIN_PARALLELISM,
@@ -44,6 +45,10 @@ IGNORED_ANNOTATION: Final = "Annotation "
 
 MAX_SHOWN_CHARS: Final = 40
 """How much is quoted of a value that cannot be parsed; valid ones are shorter."""
+
+SHORTEST_LOSS_SECONDS: Final = 60.0
+"""The shortest time after which lost pods may be deleted: the node controller takes 40 s or more
+to find that a node is not heard, and by then it may be about to be heard again."""
 
 ValueT = TypeVar("ValueT")
 DefaultT = TypeVar("DefaultT")
@@ -72,6 +77,15 @@ def read_max_execution_seconds(job: JobFacts) -> int | None:
 def read_checkpoint(job: JobFacts) -> datetime | None:
     """Return when the job last saved its work, by the annotation; None without a time."""
     return _read(job, CHECKPOINTED_AT, _time, None)
+
+
+def read_lost_pod_seconds(annotations: Mapping[str, str]) -> float | None:
+    """Return after which time lost pods are deleted; None if that is not asked for."""
+    text = read_annotation(annotations, DELETE_LOST_PODS_AFTER)
+    try:
+        return _loss_seconds(text) if text else None
+    except ValueError:
+        return None
 
 
 def settings_of_job(job: JobFacts, settings: JobSettings) -> JobSettings:
@@ -188,6 +202,13 @@ def _seconds(text: str) -> float:
         raise ValueError("a duration such as 30s, 5m or 1h30m") from error
 
 
+def _loss_seconds(text: str) -> float:
+    seconds = _seconds(text)
+    if seconds < SHORTEST_LOSS_SECONDS:
+        raise ValueError("a duration of at least 1m")
+    return seconds
+
+
 def _time(text: str) -> datetime:
     moment = read_time(text)
     if moment is None:
@@ -209,6 +230,7 @@ _ANNOTATIONS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {
     BACKOFF_TIMEOUT: (_seconds, _SETTING_HOLDS),
     BACKOFF_LIMIT: (_count, _SETTING_HOLDS),
     CHECKPOINTED_AT: (_time, "an eviction counts as the loss of the whole run"),
+    DELETE_LOST_PODS_AFTER: (_loss_seconds, "its lost pods are left alone"),
 }
 """Key -> how it is parsed, and what holds if it cannot be."""
 

@@ -68,6 +68,8 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
     keeps_grants: bool = False
     """A running job that is made smaller keeps its quota: the API server lets it have what it was
     granted again, and no more (the chart's `admissionPolicy.growth`)."""
+    deletes_lost_pods: bool = False
+    """Pods of lost nodes are deleted if their job asks for it (`lost_pods`)."""
     running_timeout_seconds: float = 0.0
     """How long a released job may take until its pods run, before it is evicted; 0: forever,
     unless the queue waits for them (`unit_status_patches.running_timeout`)."""

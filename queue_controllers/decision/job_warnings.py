@@ -49,6 +49,7 @@ from shared_api.queue_unit_phases import (
 )
 from shared_api.well_known_labels import (
     ACTIVE,
+    DELETE_LOST_PODS_AFTER,
     NOT_PREEMPTIBLE,
     QUEUE_NAME,
     QUOTA_NAME,
@@ -69,6 +70,11 @@ LABEL_NOTE: Final = "Its label "
 
 MOVE_NOTE: Final = "It names "
 """How a report about another quota or queue begins."""
+
+LOST_PODS_STAY: Final = (
+    f"{IGNORED_ANNOTATION}{DELETE_LOST_PODS_AFTER} is ignored: an administrator has to allow it "
+    "(the controllers' setting deleteLostPods)"
+)
 
 MAX_SHOWN_KEYS: Final = 5
 """In one event, whose note may have 1,024 characters."""
@@ -168,6 +174,8 @@ def _warn_of_values(view: JobView, job: JobFacts, decision: Decision) -> Decisio
     reasons = dict.fromkeys(unreadable_annotations(job).values(), ANNOTATION_IGNORED)
     if lower := why_other_priority(job, view.context):
         reasons[lower] = ANNOTATION_IGNORED
+    if not view.settings.deletes_lost_pods and DELETE_LOST_PODS_AFTER in job.metadata.annotations:
+        reasons[LOST_PODS_STAY] = ANNOTATION_IGNORED
     reasons |= label_notes(job)
     troubles, memory = frozenset(reasons), decision.memory
     begins = (IGNORED_ANNOTATION, LABEL_NOTE)

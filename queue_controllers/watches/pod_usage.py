@@ -46,6 +46,7 @@ from shared_api.well_known_labels import RELATED_POD_SET, RELATED_QUEUE_UNIT, re
 BY_OWNER: Final = "owner"
 BY_UNIT: Final = "unit"
 BY_JOB: Final = "job"
+BY_NODE: Final = "node"
 
 Slimmer = Callable[[Pod, Pod | None], Pod]
 """Returns the trimmed version of a pod, given its previous trimmed version."""
@@ -67,16 +68,26 @@ _WITH_NODE: Final = PodSpec(node_name="some")
 """All that is kept of the spec of a pod that is only counted: whether it has a node."""
 
 
-def slimmer_for(adapters: Iterable[GenericJob[Any]], slimmer: JobTrimmer | None = None) -> Slimmer:
+def slimmer_for(
+    adapters: Iterable[GenericJob[Any]],
+    slimmer: JobTrimmer | None = None,
+    *,
+    keeps_nodes: bool = False,
+) -> Slimmer:
     """Return the function that trims pods for these kinds of jobs.
 
     Pods that are jobs, or parts of such, keep the fields that affect their placement, and in
-    addition name their pod set; `slimmer` lets them share what is equal.
+    addition name their pod set.
+
+    Args:
+        adapters: The kinds.
+        slimmer: Lets pods share what is equal.
+        keeps_nodes: Whether pods keep the names of their nodes.
     """
     slimmer = JobTrimmer() if slimmer is None else slimmer
     adapters = tuple(adapters)
     keys = (key for each in adapters if isinstance(each, ReadsPodLabels) for key in each.pod_labels)
-    slim = partial(slim_pod, labels=tuple(dict.fromkeys(keys)))
+    slim = partial(slim_pod, labels=tuple(dict.fromkeys(keys)), keeps_nodes=keeps_nodes)
     gatherers = tuple(each for each in adapters if isinstance(each, GatedPods))
     if not gatherers:
         return slim
@@ -119,13 +130,20 @@ def _with_pod_set(pod: Pod, adapter: GatedPods) -> Pod:
     return msgspec.structs.replace(pod, metadata=meta)
 
 
-def slim_pod(pod: Pod, before: Pod | None = None, *, labels: tuple[str, ...] = ()) -> Pod:
+def slim_pod(
+    pod: Pod,
+    before: Pod | None = None,
+    *,
+    labels: tuple[str, ...] = (),
+    keeps_nodes: bool = False,
+) -> Pod:
     """Return the pod with nothing but what is counted, equal strings shared.
 
     Args:
         pod: As it came.
         before: The version before it, trimmed; it gives the owner, which hardly ever changes.
         labels: Keys of the labels that are read.
+        keeps_nodes: Whether the name of its node is kept.
     """
     meta = pod.metadata
     marks = {
@@ -151,11 +169,15 @@ def slim_pod(pod: Pod, before: Pod | None = None, *, labels: tuple[str, ...] = (
         owner_references=owners,
     )
     spec = _WITH_NODE if pod.spec.node_name else _NO_SPEC
+    if keeps_nodes and pod.spec.node_name:
+        spec = PodSpec(node_name=sys.intern(pod.spec.node_name))
     return Pod(metadata=kept, spec=spec, status=kept_status(pod))
 
 
-def pod_indexes(adapters: Iterable[GenericJob[Any]] = ()) -> Mapping[str, IndexFunction[Pod]]:
-    """Return the indexes of the pod cache for these kinds of jobs."""
+def pod_indexes(
+    adapters: Iterable[GenericJob[Any]] = (), *, by_node: bool = False
+) -> Mapping[str, IndexFunction[Pod]]:
+    """Return the indexes of the pod cache for these kinds of jobs; `by_node`: also `BY_NODE`."""
     adapters = tuple(adapters)
     readers = tuple((each.kind.key, each) for each in adapters if isinstance(each, LabelsPods))
 
@@ -169,7 +191,8 @@ def pod_indexes(adapters: Iterable[GenericJob[Any]] = ()) -> Mapping[str, IndexF
     gated = tuple(each for each in adapters if isinstance(each, GatedPods))
     groups = {group_index(each): partial(_groups_of, each) for each in gated}
     sizers = {sizer_index(each): partial(_sizers_of, each) for each in gated if each.sizing_kinds}
-    return {BY_OWNER: _owners_of, BY_UNIT: _units_of, BY_JOB: jobs_of, **groups, **sizers}
+    nodes = {BY_NODE: _nodes_of} if by_node else {}
+    return {BY_OWNER: _owners_of, BY_UNIT: _units_of, BY_JOB: jobs_of, **groups, **sizers, **nodes}
 
 
 def group_index(adapter: GatedPods) -> str:
@@ -219,7 +242,7 @@ def is_news(old: Pod | None, new: Pod | None) -> bool:
 
 
 def _is_counted_only(pod: Pod) -> bool:
-    return pod.spec is _NO_SPEC or pod.spec is _WITH_NODE
+    return not pod.spec.containers  # no pod has none when it comes
 
 
 def is_success(old: Pod | None, new: Pod | None) -> bool:
@@ -316,6 +339,11 @@ def _shared(owner: OwnerReference) -> OwnerReference:
 def _owners_of(pod: Pod) -> tuple[str, ...]:
     uid = owner_uid_of(pod)
     return (uid,) if uid else ()
+
+
+def _nodes_of(pod: Pod) -> tuple[str, ...]:
+    name = pod.spec.node_name
+    return (name,) if name else ()
 
 
 def _units_of(pod: Pod) -> tuple[str, ...]:

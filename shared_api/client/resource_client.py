@@ -46,7 +46,7 @@ from shared_api.client.response_decoding import (
 from shared_api.client.transport import Request, Response, ResponseStream, Transport
 
 if TYPE_CHECKING:
-    from shared_api.objects.meta import Uid
+    from shared_api.objects.meta import ObjectMeta, Uid
     from shared_api.process.clock import Clock
 
 __all__ = [
@@ -385,13 +385,31 @@ class ResourceClient:
             ApiError: The server refuses.
             ConnectionLost: `sent` says whether it may be deleted all the same.
         """
-        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        options: dict[str, Any] = {"propagationPolicy": propagation} if propagation else {}
         expected = {"uid": uid, "resourceVersion": version}
         if any(expected.values()):
             options["preconditions"] = {key: each for key, each in expected.items() if each}
-        if propagation:
-            options["propagationPolicy"] = propagation
-        path = resource_type.path(namespace, name)
+        self._delete(resource_type.path(namespace, name), options, lane)
+
+    def delete_at_once(self, resource_type: ResourceType[T], meta: ObjectMeta) -> None:
+        """Delete this very version of a pod, without waiting until its node has ended it.
+
+        Args:
+            resource_type: Pods.
+            meta: Its metadata.
+
+        Raises:
+            NotFound: It does not exist.
+            Conflict: It has changed.
+            ApiError: The server refuses.
+            ConnectionLost: `sent` says whether it may be deleted all the same.
+        """
+        expected = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        options = {"gracePeriodSeconds": 0, "preconditions": expected}
+        self._delete(resource_type.path(meta.namespace, meta.name), options, Lane.NORMAL)
+
+    def _delete(self, path: str, options: Mapping[str, Any], lane: Lane) -> None:
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
         try:
             self._write("delete", "DELETE", path, options, "application/json", lane=lane)
         except NotFound as gone:

@@ -228,7 +228,11 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
         "networkPolicy": {"enabled": True, "limitEgress": False},
         "scheduler": ALL_KNOBS,
         "controllers": {
-            "config": {"admissionPreview": True, "reservations": {"nodeBlacklist": "ops/bad"}}
+            "config": {
+                "admissionPreview": True,
+                "deleteLostPods": True,
+                "reservations": {"nodeBlacklist": "ops/bad"},
+            }
         },
         "quotaNamespaces": "listed",
         "admissionPolicy": {"quotasFrom": ["quotas"], "growth": True, "users": True},

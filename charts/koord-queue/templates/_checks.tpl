@@ -8,6 +8,11 @@
 {{- if and (include "koord-queue.hasControllers" .) (dig "admissionPreview" false .Values.controllers.config) }}true{{ end }}
 {{- end }}
 
+{{/* Not empty when the controllers delete pods of lost nodes. */}}
+{{- define "koord-queue.deletesLostPods" -}}
+{{- if and (include "koord-queue.hasControllers" .) (dig "deleteLostPods" false .Values.controllers.config) }}true{{ end }}
+{{- end }}
+
 {{/*
 Fails if another release runs the queue in this cluster: both would decide about all units and jobs. It
 is known by the binding of its scheduler's role, which a shadow does not have. `helm template` sees no

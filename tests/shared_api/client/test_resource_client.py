@@ -30,7 +30,7 @@ from shared_api.client.resource_client import (
 )
 from shared_api.client.resource_types import NODES, PODS, QUEUE_UNITS, SERVICE_ACCOUNTS
 from shared_api.client.response_decoding import AnswerReader, WatchEvent
-from shared_api.objects.meta import Uid
+from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.shared_api.client.scripted_transport import (
@@ -187,6 +187,21 @@ def test_a_list_has_the_given_parameters_and_no_others() -> None:
                 "preconditions": {"uid": "1", "resourceVersion": "7"},
             },
             id="delete of one version",
+        ),
+        pytest.param(
+            lambda c: c.delete_at_once(
+                PODS, ObjectMeta(name="p", namespace="team", uid=Uid("1"), resource_version="7")
+            ),
+            "DELETE",
+            "/namespaces/team/pods/p",
+            "application/json",
+            {
+                "apiVersion": "v1",
+                "kind": "DeleteOptions",
+                "gracePeriodSeconds": 0,
+                "preconditions": {"uid": "1", "resourceVersion": "7"},
+            },
+            id="delete at once",
         ),
     ],
 )
