@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import pickletools
 from collections import Counter, defaultdict, deque
 from datetime import UTC, date, datetime, timedelta
@@ -21,6 +20,7 @@ from queue_insight.record.unpickler import Budget, unpickle
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from tests.properties.engine_kit import build_queue, build_quota
 from tests.properties.real_quotas import new_engine
+from tests.queue_insight.record.test_unpickler import pickled
 
 
 class Color(Enum):
@@ -108,7 +108,7 @@ class Named(msgspec.Struct, kw_only=True, frozen=True):
 
 
 def again(value: object, *also: str) -> object:
-    return unpickle(pickle.dumps(value, 5), AllowedNames(also), Budget())
+    return unpickle(pickled(value), AllowedNames(also), Budget())
 
 
 @pytest.mark.parametrize(
