@@ -33,6 +33,7 @@ MODULES: Final = {
     "current_unit": ("Where a unit stands.", ("UnitView",)),
     "queues": ("Where queues stand.", ("QueueView", "FairAccountsView")),
     "quotas": ("Quotas with their numbers.", ("QuotaTreePage", "UserLimitPage")),
+    "reservations": ("When units must not run.", ("ReservationPage",)),
     "log": ("What was decided.", ("LogView",)),
     "report": ("Who used how much over a time.", ("ReportView",)),
     "jobs": ("Whether a job is managed, as the controllers answer.", ("JobAnswer",)),

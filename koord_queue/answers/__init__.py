@@ -7,6 +7,7 @@ Generated from the contracts of the debug APIs by ``tests/client_structs.py`` (`
 
 - ``current_unit``, ``queues``, ``quotas``: where units, queues and quotas stand; ``refusal``: why a
   unit waits.
+- ``reservations``: when units must not run, and what runs into that.
 - ``explanation``: what keeps a unit from starting, and what would start it; ``forecast``: when it
   starts.
 - ``tried``: what becomes of a manifest; ``what_if``: what edits change.

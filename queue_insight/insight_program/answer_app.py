@@ -48,6 +48,7 @@ from queue_insight.record.decision_log import LogEntry
 from queue_insight.record.log_query import LogQuery
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.parameters import DEFAULT_PAGE, At, Limit, Name, Offset
+from queue_scheduler.debug_api.reservation_views import ReservationPage
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from shared_api.debug_api.access import open_access
 from shared_api.debug_api.debug_app import build_debug_app
@@ -205,6 +206,12 @@ class TimedApi:
         """All quotas, as trees."""
         return self._state(at).quotas()
 
+    def reservations(
+        self, offset: Offset = 0, limit: Limit = DEFAULT_PAGE, at: At = None
+    ) -> ReservationPage:
+        """All reservations, by name."""
+        return self._state(at).reservations(offset, limit)
+
 
 class NewUnitsApi:
     """Answers when units start that are not submitted yet; the scheduler asks, for `/debug/try`.
@@ -277,6 +284,7 @@ def build_answer_app(
     get("/debug/queueunits/{namespace}/{name}")(in_turn(timed.queue_unit))
     get("/debug/queueunits/{namespace}/{name}/explain")(in_turn(timed.explain))
     get("/debug/quotas")(in_turn(timed.quotas))
+    get("/debug/reservations")(in_turn(timed.reservations))
     get(FINISHED_RUNS)(runs.finished_runs)
     add_forecast_routes(app, forecasts, open_access)
     add_what_if(app, what_if.answer, open_access, caller_of=caller_named_by_scheduler)

@@ -5,7 +5,7 @@ Read in this order:
 1. ``snapshots``: what is copied under the engine's lock; ``views`` and ``queue_views``: that ->
    answers; ``hiding``: what a reader is not shown of them, by marks on their fields;
    ``account_views``, ``limit_views`` and ``fair_views``: sums by user, of which each row is shown
-   or not.
+   or not; ``reservation_views``: when units must not run.
 2. ``state_answers``: these answers, one at a time.
 3. ``app``: the routes, in FastAPI; plain ``def``, never ``async def``; ``parameters``: what they
    are asked with; ``additions``: what others add to them.

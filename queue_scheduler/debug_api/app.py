@@ -9,6 +9,7 @@
 | /debug/quotas | the quota trees: min, max, runtime, used, charged, demand |
 | /debug/accounts | who has used how much |
 | /debug/user-limits | what users and groups have, where that is limited |
+| /debug/reservations | when units must not run, and what runs into that |
 | /apis/v1/queue, /apis/v1/userquota | upstream's paths, with content |
 | /debug/plugins/{plugin}/... | routes that plugins add |
 | /openapi.json | the contract of all but the plugins' |
@@ -30,6 +31,7 @@ from queue_scheduler.debug_api.additions import Additions, NoAdditions
 from queue_scheduler.debug_api.hiding import hide
 from queue_scheduler.debug_api.limit_views import UserLimitPage
 from queue_scheduler.debug_api.parameters import DEFAULT_PAGE, At, Limit, Name, Offset, QuotaName
+from queue_scheduler.debug_api.reservation_views import ReservationPage
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from shared_api.debug_api.access import may_read_for
 from shared_api.debug_api.debug_app import build_debug_app, problems
@@ -57,6 +59,7 @@ def build_app(
     app = build_debug_app("Koord-Queue debug API", version, access)
     past = additions[0] if additions else NoAdditions()
     _add_pages(app, state, past, access)
+    _add_reservations(app, state, past, access)
     _add_upstream_pages(app, state, access)
     _add_units(app, state, past, access)
     for each in additions:
@@ -126,6 +129,26 @@ def _add_pages(app: FastAPI, state: StateAnswers, additions: Additions, access: 
         A row is a sum over units; those of which the caller may not read all are counted.
         """
         return state.user_limits(may_read_for(access, request), quota, offset, limit)
+
+
+def _add_reservations(
+    app: FastAPI, state: StateAnswers, additions: Additions, access: Guard
+) -> None:
+    """Add the route of reservations."""
+
+    @app.get("/debug/reservations", responses=problems(429))
+    def reservations(
+        request: Request, offset: Offset = 0, limit: Limit = DEFAULT_PAGE, at: At = None
+    ) -> ReservationPage:
+        """All reservations, by name: when units must not run, and what runs into that.
+
+        Units of namespaces that the caller may not read are counted, and not named.
+        """
+        if at is None:
+            view = state.reservations(offset, limit)
+        else:
+            view = additions.answer_past(request, ReservationPage)
+        return hide(view, may_read_for(access, request))
 
 
 def _add_upstream_pages(app: FastAPI, state: StateAnswers, access: Guard) -> None:

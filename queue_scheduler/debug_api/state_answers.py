@@ -24,6 +24,7 @@ from queue_scheduler.debug_api.limit_views import (
 )
 from queue_scheduler.debug_api.parameters import DEFAULT_PAGE
 from queue_scheduler.debug_api.queue_views import QueueViews
+from queue_scheduler.debug_api.reservation_views import ReservationPage, view_reservations
 from queue_scheduler.debug_api.snapshots import QueuePage, QueueSnapshot, Snapshots
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.queue_policies import FAIR
@@ -222,6 +223,13 @@ class StateAnswers:
     @in_turn
     def _find_limit_uses(self, quota: str) -> list[LimitUse]:
         return find_limit_uses(self.shared.fork(), quota)
+
+    @in_turn
+    def reservations(self, offset: int = 0, limit: int = DEFAULT_PAGE) -> ReservationPage:
+        """All reservations, by name."""
+        second = int(self.now().timestamp())
+        engine = self.shared.fork()
+        return view_reservations(engine, second, offset, limit, leader=self.is_leader())
 
     @in_turn
     def waiting_pages(self, offset: int, limit: int) -> dict[str, QueuePage]:

@@ -14,7 +14,8 @@ Read in this order:
    (units without a controller for their job).
 8. ``limit_changes``: which limits of users and groups quotas have. ``budget_changes``: which
    budgets; ``overspent_budgets``: which of them are spent, and what is evicted for that.
-   ``window_changes``: when units must not run; ``evicting_windows``: what is evicted for that.
+   ``window_changes``: when units must not run; ``evicting_windows``: what is evicted for that;
+   ``reservation_questions``: what runs into that, and what waits for it.
    ``account_restore``: what was kept of accounts, by the leader before.
 9. ``drained_queues``: which admitted units are evicted since their queue is drained.
 10. ``audit``: what the engine keeps, compared with the objects, and placed again where it differs.

@@ -141,6 +141,10 @@ class Windows:
         """Return whether any window concerns the units of a quota."""
         return self._of(quota) is not None
 
+    def reservations_of(self, quota: str) -> tuple[str, ...]:
+        """Return the names of the reservations that concern the units of a quota."""
+        return self._names_of(quota)
+
     def check(self, info: QueueUnitInfo, second: int) -> Refusal | None:
         """Return why a unit may not start at a second since the epoch; None: no window refuses."""
         return next(self._refusals(info, second), None)

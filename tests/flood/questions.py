@@ -112,6 +112,7 @@ def _scheduler_debug(asked: Asked) -> Iterator[Question]:
         "/debug/quotas",
         f"/debug/accounts?limit={LISTED}",
         f"/debug/user-limits?limit={LISTED}",
+        f"/debug/reservations?limit={LISTED}",
         f"/debug/budgets/forecast?limit={LISTED}",
         f"/debug/queues?limit={LISTED}",
         f"{queue}?limit={LISTED}",

@@ -103,6 +103,7 @@ from shared_api.well_known_labels import (
 from tests.properties.engine_kit import build_policy
 from tests.queue_insight.forecast.forecast_kit import renew
 from tests.queue_insight.insight_kit import new_engine
+from tests.reserved_world import build_reservation, build_spec, schedules_at
 
 Json = dict[str, Any]
 
@@ -173,6 +174,8 @@ class HiddenWorld:
         self._decide()
         for namespace in (MINE, *others):
             self._end(namespace)
+        if self.has_rules:
+            self._reserve()
 
     def _state_rules(self) -> None:
         """Limit users and groups, and give the quotas budgets."""
@@ -194,6 +197,13 @@ class HiddenWorld:
         policy = build_policy(RULES, QUEUES, *chosen)
         policy = replace(policy, spec=replace(policy.spec, budgets=budgets))
         apply(Engine.on_quota_policy, policy)
+
+    def _reserve(self) -> None:
+        """Reserve a time that only units run into that declare none, and none waits for."""
+        start, second = "2026-12-24T00:00", int(self.clock.now().timestamp())
+        reservation = build_reservation(spec=build_spec(start, undeclared="Start"))
+        self.shared.apply(Engine.on_schedules, schedules_at(reservation, second))
+        self.shared.apply(Engine.on_reservation, reservation)
 
     def _with_fairness(self, stated: Queue) -> Queue:
         rng = self._rules_rng

@@ -27,7 +27,7 @@ UNMARKED: Final = {
     "of the unit that the view is about, and hidden with it": """
         AccountView.user
         EvictorView.name ExplainView.name ExplainView.pods_not_ready ForecastView.name
-        JobRow.job JobRow.name JobRow.starts JobRow.user
+        JobRow.job JobRow.name JobRow.starts JobRow.user RunningIntoView.name
         UnitAhead.name UnitRun.user UnitView.name UnitView.pods_not_ready UnitView.uid
         UpstreamUnit.name VictimView.name
     """,
@@ -55,6 +55,9 @@ UNMARKED: Final = {
     "of a user or group of whose units the caller may read all": "UserLimitView.name",
     "of accounts whose namespaces the caller may read": """
         BarsView.name FairAccountView.name ReportRow.names
+    """,
+    "of reservations, which are in the namespace of the queues": """
+        ReservationView.name ReservationView.message ReservationView.reason
     """,
     "of policies, which are named to who may read everything": """
         PolicyName.name PolicyName.namespace PolicyValue.text

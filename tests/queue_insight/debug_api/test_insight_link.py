@@ -134,6 +134,7 @@ def test_the_question_arrives_and_its_answer_comes_back(kit: ShellKit, tmp_path:
         "/debug/queueunits/default/a",
         "/debug/queueunits/default/a/explain",
         "/debug/quotas",
+        "/debug/reservations",
     ],
 )
 def test_only_a_question_about_a_time_is_forwarded(

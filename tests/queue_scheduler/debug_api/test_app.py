@@ -38,7 +38,7 @@ PATHS = (
     "/openapi.json",
 )
 
-PAGED = ("/debug/queues", "/debug/queues/team", "/apis/v1/queue")
+PAGED = ("/debug/queues", "/debug/queues/team", "/debug/reservations", "/apis/v1/queue")
 
 
 def build(kit: ShellKit, access: Guard = open_access, routes: tuple[Route, ...] = ()) -> Any:
@@ -199,6 +199,7 @@ TIMED = (
     "/debug/queues/team",
     "/debug/queueunits/default/a",
     "/debug/quotas",
+    "/debug/reservations",
 )
 
 
