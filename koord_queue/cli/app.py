@@ -35,6 +35,9 @@ SECTIONS: Final[dict[str, dict[str, Entry]]] = {
     "Look": {
         "queues": Entry("queues", "queues", "list queues: what waits, what runs, what is wrong"),
         "units": Entry("units", "units", "list queue units: where each stands, and why it waits"),
+        "reservations": Entry(
+            "reservations", "reservations", "list reservations: windows, and what runs into them"
+        ),
         "tree": Entry("tree", "tree", "show the quotas as a tree: used, charged, limits"),
         "top": Entry("top", "top", "show which quotas and units use most"),
         "report": Entry("report", "report", "show who has used how much, in hours"),

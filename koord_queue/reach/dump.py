@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
 from koord_queue.answers.decoding import decode
 from koord_queue.answers.queues import Queue
 from koord_queue.answers.units import Unit
@@ -64,6 +66,10 @@ class DumpSource:
     def queues(self) -> list[Queue]:
         """Return all queues, by name."""
         return decode(self._answers.queues(), list[Queue])
+
+    def reservations(self) -> list[bytes]:
+        """Return all reservations as JSON, by name."""
+        return [bytes(raw) for raw in decode(self._answers.reservations(), list[msgspec.Raw])]
 
     def tree(self, what: Literal["units", "queues"]) -> Any:  # noqa: ANN401 - decoded JSON
         """Return the list of all units or queues, with all fields."""

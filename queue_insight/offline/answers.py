@@ -26,6 +26,7 @@ from queue_scheduler.cache.known_units import in_key_order, units_by_key
 from queue_scheduler.cycles.engine_reader import OwnEngine
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.parameters import MAX_PAGE
+from queue_scheduler.debug_api.reservation_views import ReservationView
 from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from shared_api.debug_api.json_body import JSON, YAML, PostedBody, read_json
@@ -148,6 +149,10 @@ class OfflineAnswers:
         """Return the list of all queues, by name."""
         return _list_of(self._queues())
 
+    def reservations(self) -> bytes:
+        """Return the list of all reservations, by name."""
+        return _list_of(self._reservations())
+
     def quota_objects(self) -> list[dict[str, Any]]:
         """Return the quotas as the API server has them, as far as the scheduler reads them."""
         dump = self._loaded.dump
@@ -162,6 +167,12 @@ class OfflineAnswers:
         """Return the QuotaPolicies as the API server has them."""
         policies = self._loaded.dump.policies.objects
         return [msgspec.json.decode(msgspec.json.encode(each)) for each in policies]
+
+    def _reservations(self) -> Iterator[ReservationView]:
+        offset = 0
+        while page := self._state_answers.reservations(offset, MAX_PAGE).items:
+            yield from page
+            offset += len(page)
 
     def _queues(self) -> Iterator[views.QueueView]:
         offset = 0
