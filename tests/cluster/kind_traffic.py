@@ -186,13 +186,21 @@ class Traffic:
         names = (each.name for each in self.jobs)
         return {name: switched_off.get(name, cache.let_go[name]) for name in names}
 
-    def surplus_units(self) -> dict[str, int]:
-        """Return how many units were created for each job that had more than it needs."""
+    def surplus_units(self) -> dict[str, list[str]]:
+        """Return the units that were created for each job that had more than it needs, in words."""
         most = {each.name: each.most_units for each in self.jobs}
-        units = (each.body for each in self.place.observer.seen if each.plural == "queueunits")
-        names = {unit["metadata"]["uid"]: whose(unit, most) for unit in units}
-        made = Counter(names.values())
-        return {name: count for name, count in made.items() if count > most.get(name, 0)}
+        seen = sorted(self.place.observer.seen, key=lambda each: each.version)
+        units = (each.body for each in seen if each.plural == "queueunits")
+        made: dict[str, dict[str, str]] = {}
+        for unit in units:
+            meta, job = unit["metadata"], unit["spec"]["consumerRef"]
+            words = f"{meta.get('name')} of {job.get('kind')} {job['name']}"
+            made.setdefault(whose(unit, most), {}).setdefault(meta["uid"], words)
+        return {
+            name: [*found.values()]
+            for name, found in made.items()
+            if len(found) > most.get(name, 0)
+        }
 
     def _switched_off(self) -> dict[str, int]:
         lives = {each.life.uid: each.life for each in self.jobs if isinstance(each, OneJob)}
