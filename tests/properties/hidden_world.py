@@ -154,6 +154,7 @@ class HiddenWorld:
         rng, apply = self._rng, self.shared.apply
         if self.has_rules:
             self._state_rules()
+            self._reserve()
         for name in QUEUES:
             switches = {each: "true" for each in OPTIONS if rng.random() < 0.6}
             if rng.random() < 0.2:
@@ -174,8 +175,6 @@ class HiddenWorld:
         self._decide()
         for namespace in (MINE, *others):
             self._end(namespace)
-        if self.has_rules:
-            self._reserve()
 
     def _state_rules(self) -> None:
         """Limit users and groups, and give the quotas budgets."""
